@@ -1,0 +1,34 @@
+"""pellucid: a Transformer you can see through.
+
+    import pellucid
+    run = pellucid.load("runs/demo")
+    run.generate(["the cat sleeps ."])[0].text
+
+Importing this imports no torch; the names below are fetched when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from pellucid.config import DecodeConfig, ModelConfig, RunConfig
+    from pellucid.errors import UserError
+    from pellucid.model.build import build, build_classifier
+    from pellucid.run import Run, load
+
+_HOMES = {"load": "pellucid.run", "Run": "pellucid.run", "build": "pellucid.model.build",
+          "build_classifier": "pellucid.model.build", "ModelConfig": "pellucid.config",
+          "DecodeConfig": "pellucid.config", "RunConfig": "pellucid.config", "UserError": "pellucid.errors"}
+
+__all__ = ["DecodeConfig", "ModelConfig", "Run", "RunConfig", "UserError", "build", "build_classifier", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pellucid' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,101 @@
+"""The command line: one short file a verb. Verbs are imported when they are called, so that help costs nothing."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+VERBS = {
+    "demo": "train English→French in about two minutes, score it, show translations and pictures",
+    "recipes": "list the runs that ship, with their cost and expected score",
+    "train": "train a model from a recipe or a YAML file; run again, it resumes",
+    "generate": "text to text, line by line, with a trained run",
+    "translate": "the same as generate",
+    "classify": "text to label and probabilities, line by line",
+    "score": "the log-probability of given targets",
+    "evaluate": "score runs on unseen data, with intervals, and compare them",
+    "tokenizer": "train or look at a tokenizer on its own",
+}
+_HELP = """\
+pellucid: a Transformer you can see through
+
+usage: pellucid VERB [arguments]      pellucid VERB --help says more
+
+{verbs}
+
+  --version    print the version      --debug    show tracebacks
+
+First steps:
+  pellucid demo                                    a translator in two minutes
+  pellucid train multi30k-en-de --dry-run          what a recipe is made of
+  pellucid train my.yaml --out runs/mine           your own data
+  echo "the cat sleeps ." | pellucid translate runs/demo
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns its exit code: 0 done, 2 usage or config, 3 data, 4 checkpoint, 5 numerical stop,
+    74 input/output, 128+n signal n."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our output has gone: nothing more to say, to anyone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 74
+    except KeyboardInterrupt:
+        return _stop("stopped", 130)
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("--help", "-h", "help"):
+        print(_HELP.format(verbs="\n".join(f"  {verb:<10} {text}" for verb, text in VERBS.items())), end="")
+        return 0
+    if words[0] == "--version":
+        from pellucid import __version__
+
+        print(__version__)
+        return 0
+    verb, *rest = words
+    if verb not in VERBS:
+        import difflib
+
+        near = difflib.get_close_matches(verb, VERBS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"the verbs are {', '.join(VERBS)}"
+        return _stop(f"there is no verb {verb!r}\n  do:    {hint}", 2)
+    if sys.stdout is None or sys.stderr is None:
+        return 74
+    module = importlib.import_module(f"pellucid.cli.{'generate' if verb == 'translate' else verb}")
+    code: int = module.main(f"pellucid {verb}", rest)
+    return code
+
+
+def _explain(error: Exception) -> int:
+    """One screen for a mistake, and its exit code."""
+    from pellucid.errors import UserError
+
+    if isinstance(error, UserError):
+        return _stop(str(error), error.exit_code)
+    if isinstance(error, MemoryError):
+        return _stop("out of memory\n  do:    try a smaller train.batch_tokens or decode.batch_tokens", 74)
+    if isinstance(error, OSError):
+        place = f"\n  where: {error.filename}" if error.filename else ""
+        return _stop(f"input or output failed: {error.strerror or error}{place}", 74)
+    if isinstance(error, ValueError):
+        return _stop(str(error), 2)
+    return _stop(f"pellucid failed: {type(error).__name__}: {error}\n  do:    this is a bug in pellucid; run it again "
+                 "with --debug to see where", 1)
+
+
+def _stop(message: str, code: int) -> int:
+    print(f"pellucid: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,90 @@
+"""Reading the command line: a verb's own flags by tyro, and any configuration key as ``--section.key value``."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import tyro
+import yaml
+
+from pellucid.config import RunConfig, from_mapping
+from pellucid.errors import ConfigError
+from pellucid.recipes import read_recipe
+from pellucid.strict_reader import merge, nest, unknown_key
+
+Arguments = TypeVar("Arguments")
+
+
+def parse(kind: type[Arguments], program: str, words: Sequence[str]) -> Arguments:
+    """A verb's arguments; anything else on the line is an error (tyro prints it, and exits with 2)."""
+    return tyro.cli(kind, prog=program, args=list(words), config=(tyro.conf.FlagCreatePairsOff,))
+
+
+def parse_with_overrides(kind: type[Arguments], program: str,
+                         words: Sequence[str]) -> tuple[Arguments, dict[str, Any]]:
+    """A verb's arguments, and the configuration keys given as ``--section.key value`` or ``--section.key=value``."""
+    own, overrides = split_overrides(words)
+    return parse(kind, program, own), overrides
+
+
+def split_overrides(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """The words that are a verb's own, and the overrides as a nested mapping.
+
+    Raises:
+        ConfigError: an unknown key (the nearest is named), or a key without a value.
+    """
+    own: list[str] = []
+    overrides: dict[str, Any] = {}
+    rest = list(words)
+    known = dotted_keys(RunConfig)
+    while rest:
+        word = rest.pop(0)
+        key, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or ("." not in key and key not in ("seed", "task")):
+            own.append(word)
+            continue
+        if key not in known:
+            raise unknown_key(key, list(known))
+        if not equals:
+            if not rest:
+                raise ConfigError(f"--{key} needs a value", where=key)
+            value = rest.pop(0)
+        overrides = merge(overrides, nest(key, _value(value, known[key], key)))
+    return own, overrides
+
+
+def dotted_keys(kind: Any, prefix: str = "") -> dict[str, Any]:
+    """Every key of the configuration, dotted, with its type; sections too, where they can be given whole."""
+    keys: dict[str, Any] = {}
+    for name, hint in typing.get_type_hints(kind).items():
+        section = next((m for m in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(m)), None)
+        if section is None or any(f.name == "path" for f in dataclasses.fields(section) if section.__name__ == "Split"):
+            keys[prefix + name] = hint
+        if section is not None:
+            keys |= dotted_keys(section, f"{prefix}{name}.")
+    return keys
+
+
+def _value(text: str, hint: Any, key: str) -> Any:
+    """The text as YAML reads it; as it stands where the key takes text."""
+    members = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    texts = [m for m in members if m is str or typing.get_origin(m) is typing.Literal or dataclasses.is_dataclass(m)]
+    if texts and int not in members and text not in ("null", "~"):
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--{key} {text!r} cannot be read", where=key) from error
+
+
+def read_config(name: str, overrides: dict[str, Any]) -> RunConfig:
+    """The configuration of a recipe or YAML file, with the overrides on top.
+
+    Raises:
+        ConfigError: no such recipe or file; what the strict reader refuses.
+    """
+    return from_mapping(merge(read_recipe(name).mapping, overrides))

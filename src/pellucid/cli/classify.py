@@ -1,0 +1,43 @@
+"""pellucid classify RUN"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import tyro
+
+from pellucid.cli.arguments import parse
+
+
+@dataclass
+class Classify:
+    """Text to label: for each line its label and the label's probability, with a tab between."""
+
+    run: tyro.conf.Positional[Path]
+    """a run folder"""
+    input: Path | None = None
+    """a text file; standard input if left out"""
+    output: Path | None = None
+    """where to write; standard output if left out"""
+    json: bool = False
+    """one JSON object a line: label, probabilities"""
+
+
+def main(program: str, words: Sequence[str]) -> int:
+    """Classifies block by block."""
+    arguments = parse(Classify, program, words)
+    from pellucid.cli.lines import blocks_of_lines, line_writer
+    from pellucid.run import load
+
+    run = load(arguments.run)
+    with line_writer(arguments.output) as write:
+        for block in blocks_of_lines(arguments.input):
+            for text, one in zip(block, run.classify(block), strict=True):
+                if arguments.json:
+                    write(json.dumps(asdict(one), ensure_ascii=False))
+                else:
+                    write(f"{one.label}\t{one.probabilities[one.label]:.4f}" if text.strip() else "")
+    return 0

@@ -1,0 +1,86 @@
+"""pellucid generate RUN (= translate)"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import tyro
+
+from pellucid.cli.arguments import parse_with_overrides
+from pellucid.config import from_mapping, to_mapping
+from pellucid.errors import ConfigError, DataError
+from pellucid.strict_reader import merge
+
+
+@dataclass
+class Generate:
+    """Text to text, one line in, one line out; an empty line for an empty line.
+
+    Further search options as --decode.key value: temperature, top_k, top_p, seed, min_length, max_length, length_penalty,
+    no_repeat_ngram, batch_tokens.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """a run folder"""
+    input: Path | None = None
+    """a text file; standard input if left out"""
+    output: Path | None = None
+    """where to write; standard output if left out"""
+    beam_size: int | None = None
+    """hypotheses kept at each step; 1 is greedy"""
+    n_best: int | None = None
+    """hypotheses told for each line; more than 1 gives that many lines: line number, score, text, tab between"""
+    sample: bool = False
+    """draw at random in place of searching for the best"""
+    prefix: Path | None = None
+    """a text file: how the output of each line must begin"""
+    json: bool = False
+    """one JSON object a line: text, score, tokens, hypotheses"""
+
+
+def main(program: str, words: Sequence[str]) -> int:
+    """Generates block by block, so that a pipe of any length flows."""
+    arguments, overrides = parse_with_overrides(Generate, program, words)
+    if set(overrides) - {"decode"}:
+        raise ConfigError("only --decode keys can be given here", where=program)
+    from pellucid.cli.lines import blocks_of_lines, line_writer
+    from pellucid.data.text_lines import read_lines
+    from pellucid.run import load
+
+    run = load(arguments.run)
+    options = from_mapping(merge(to_mapping(run.config), overrides)).decode
+    if arguments.n_best and not arguments.beam_size and not arguments.sample:
+        options = replace(options, beam_size=max(options.beam_size, arguments.n_best))
+    options = replace(options, sample=arguments.sample or options.sample,
+                      beam_size=arguments.beam_size or options.beam_size, n_best=arguments.n_best or options.n_best)
+    prefixes = None if arguments.prefix is None else read_lines(str(arguments.prefix))
+    number = 0
+    with line_writer(arguments.output) as write:
+        for block in blocks_of_lines(arguments.input):
+            starts = None if prefixes is None else _as_many(prefixes, len(block), arguments.prefix)
+            for generated in run.generate(block, prefixes=starts, options=options):
+                number += 1
+                if arguments.json:
+                    write(json.dumps({"text": generated.text, "score": generated.score, "tokens": generated.tokens,
+                                      "hypotheses": [asdict(h) for h in generated.hypotheses]}, ensure_ascii=False))
+                elif options.n_best > 1:
+                    for hypothesis in generated.hypotheses:
+                        write(f"{number}\t{hypothesis.score:.4f}\t{_one_line(hypothesis.text)}")
+                else:
+                    write(_one_line(generated.text))
+    return 0
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def _as_many(prefixes: Iterator[str], count: int, path: Path | None) -> list[str]:
+    found = list(islice(prefixes, count))
+    if len(found) < count:
+        raise DataError("there are fewer prefixes than lines of input", where=str(path))
+    return found

@@ -1,0 +1,64 @@
+"""Lines in and lines out: standard input or a file, strict UTF-8, one line for one line."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pellucid.data.text_lines import read_lines
+from pellucid.errors import DataError, OutputError
+from pellucid.files import output_errors
+
+_LINES_AT_ONCE = 2048
+
+
+def blocks_of_lines(path: Path | None) -> Iterator[list[str]]:
+    """The lines of a file or of standard input, some at a time; one at a time when a person types them.
+
+    Raises:
+        DataError: no such file, or bytes that are no UTF-8 (file, line and byte are named).
+        OutputError: standard input is closed.
+    """
+    lines = _standard_input() if path is None else read_lines(str(path))
+    size = 1 if path is None and sys.stdin is not None and sys.stdin.isatty() else _LINES_AT_ONCE
+    block: list[str] = []
+    for line in lines:
+        block.append(line)
+        if len(block) == size:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _standard_input() -> Iterator[str]:
+    if sys.stdin is None:
+        raise OutputError("standard input is closed", fix="give --input FILE, or pipe text in")
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise DataError("the text is not UTF-8", where=f"standard input:{number}",
+                            why=f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}",
+                            fix="convert it, with iconv for instance") from error
+
+
+@contextlib.contextmanager
+def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """A function that writes one line to a file or to standard output.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    if path is None:
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+
+        def write(line: str) -> None:
+            print(line, flush=sys.stdout.isatty())
+
+        yield write
+        return
+    with output_errors(path), path.open("w", encoding="utf-8", newline="\n") as file:
+        yield lambda line: print(line, file=file)

@@ -1,0 +1,297 @@
+"""A run as data: frozen dataclasses, and a strict reader that turns a mapping into them.
+
+Defaults < recipe or file < flags. A configuration holds numbers, strings and lists, and never names code. Importing
+this module imports neither torch nor numpy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pellucid.errors import ConfigError
+from pellucid.strict_reader import read_dataclass
+
+Task = Literal["seq2seq", "classification"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where one part of the data lies: a table or hub data set (`path`), or two text files (`source`, `target`)."""
+
+    path: str | None = None
+    source: str | None = None
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.source is None and self.target is None):
+            raise ValueError("a split is either one path, or {source, target}")
+        if self.path is None and (self.source is None or self.target is None):
+            raise ValueError("a split of two text files needs both source and target")
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A task whose data is made, not read: one of data.tasks.TASKS, written out as text like any other."""
+
+    task: str = "copy"
+    train: int = 3000
+    validation: int = 1000
+    test: int = 1000
+    symbols: int = 10  # distinct symbols; the vocabulary has the special tokens besides
+    min_length: int = 10
+    max_length: int = 10
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """What is learned from, and how lines become examples."""
+
+    train: Split | None = None
+    validation: Split | None = None
+    test: Split | None = None
+    generated: Generated | None = None
+    source_field: str | int | None = None  # None: "source" for seq2seq, "text" for classification
+    target_field: str | int = "target"
+    label_field: str | int = "label"
+    validation_share: float = 0.05  # set aside by a hash of the source text when `validation` is absent
+    test_share: float = 0.0
+    too_long: Literal["drop", "cut"] = "drop"  # what happens to training text longer than model.max_length
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """How text becomes ids. Which keys count depends on `kind`; data/tokenizers says how."""
+
+    kind: Literal["sentencepiece", "word", "character", "spacy"] = "sentencepiece"
+    algorithm: Literal["bpe", "unigram"] = "bpe"
+    vocab_size: int = 8000
+    shared: bool = True
+    lowercase: bool = False
+    strip_punctuation: bool = False
+    min_frequency: int = 1
+    character_coverage: float = 0.9995
+    split_digits: bool = False
+    user_defined_symbols: tuple[str, ...] = ()
+    sample_lines: int = 1_000_000  # trains on a sample of so many lines a side
+    source_language: str = "en"  # for spacy
+    target_language: str = "de"
+    path: str | None = None  # a trained tokenizer's folder, used instead of training one
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The architecture: one choice, one field. model/build.py turns the strings into parts."""
+
+    d_model: int = 256
+    n_heads: int = 4
+    d_ff: int = 1024
+    encoder_layers: int = 3
+    decoder_layers: int = 3
+    dropout: float = 0.1  # on each sub-layer's output and on the embeddings (section 5.4)
+    attention_dropout: float = 0.0  # on the attention weights
+    feed_forward_dropout: float = 0.0  # inside the feed-forward layer
+    position: str = "sinusoidal"
+    norm: str = "layernorm"
+    residual: str = "pre"
+    feed_forward: str = "relu"
+    attention: str = "full"
+    window: int = 64  # how far attention: window looks, in positions to either side
+    tie_embeddings: bool = True
+    pooling: str = "mean"  # classifiers only
+    max_length: int = 512
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How the weights are found."""
+
+    steps: int = 8000
+    epochs: int | None = None  # stands in for steps
+    batch_tokens: int = 4096  # target tokens a batch (source tokens for classification), padding not counted
+    batch_sentences: int | None = None  # stands in for batch_tokens
+    optimizer: Literal["adamw", "adam"] = "adamw"
+    learning_rate: float | None = 0.001  # the peak; null gives the paper's, (d_model * warmup_steps) ** -0.5
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
+    warmup_steps: int = 2000
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-9
+    label_smoothing: float = 0.1
+    clip_norm: float | None = 1.0
+    accumulate: int = 1
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    average_last: int = 1  # the weights of the last so many validations, averaged at the end
+    ema_decay: float = 0.0  # exponential moving average of the weights; 0 is off
+    monitor: Literal["loss", "bleu", "exact", "accuracy", "macro_f1"] = "loss"
+    patience: int | None = None  # validations without improvement before stopping
+    validate_every: int = 500
+    log_every: int = 50
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """How text is found; each key can be overridden when generating."""
+
+    beam_size: int = 4
+    length_penalty: float = 0.6
+    min_length: int = 0
+    max_length: int = 256
+    n_best: int = 1
+    no_repeat_ngram: int = 0
+    sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
+    batch_tokens: int = 4096  # source tokens decoded together, padding counted
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything a run is made from; written resolved into the run folder."""
+
+    task: Task = "seq2seq"
+    seed: int = 42
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+
+def from_mapping(mapping: dict[str, Any]) -> RunConfig:
+    """The run that `mapping` describes, every key checked by name, type and range.
+
+    Raises:
+        ConfigError: an unknown key (with the nearest valid one), a wrong type, a value out of range.
+    """
+    config: RunConfig = read_dataclass(RunConfig, mapping)
+    check_ranges(config)
+    return config
+
+
+def to_mapping(config: RunConfig) -> dict[str, Any]:
+    """`config` as plain data, ready for YAML; `from_mapping` gives it back."""
+    return {key: _plain(value) for key, value in dataclasses.asdict(config).items()}
+
+
+def differences(a: RunConfig, b: RunConfig) -> list[tuple[str, Any, Any]]:
+    """The keys whose values differ, dotted, with both values."""
+    flat_a, flat_b = _flatten(to_mapping(a)), _flatten(to_mapping(b))
+    keys = sorted(set(flat_a) | set(flat_b))
+    return [(key, flat_a.get(key), flat_b.get(key)) for key in keys if flat_a.get(key) != flat_b.get(key)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _flatten(mapping: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return flat
+
+
+# Ranges: (lowest, highest) allowed; an open end is written with the next number that is allowed.
+_SMALLEST = math.ulp(0.0)
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+_RANGES: dict[str, tuple[float, float]] = {
+    "seed": (0, 2**63 - 1),
+    "data.validation_share": (0, 0.5),
+    "data.test_share": (0, 0.5),
+    "data.generated.symbols": (2, 1_000_000),
+    "data.generated.train": (1, math.inf),
+    "data.generated.validation": (1, math.inf),
+    "data.generated.test": (1, math.inf),
+    "data.generated.min_length": (1, math.inf),
+    "tokenizer.vocab_size": (5, 10_000_000),
+    "tokenizer.min_frequency": (1, math.inf),
+    "tokenizer.character_coverage": (0.5, 1),
+    "tokenizer.sample_lines": (1, math.inf),
+    "model.d_model": (1, 65_536),
+    "model.n_heads": (1, 65_536),
+    "model.d_ff": (1, 1_048_576),
+    "model.encoder_layers": (1, 1000),
+    "model.decoder_layers": (1, 1000),
+    "model.dropout": (0, _BELOW_ONE),
+    "model.attention_dropout": (0, _BELOW_ONE),
+    "model.feed_forward_dropout": (0, _BELOW_ONE),
+    "model.window": (1, math.inf),
+    "model.max_length": (2, math.inf),
+    "train.steps": (1, math.inf),
+    "train.epochs": (1, math.inf),
+    "train.batch_tokens": (1, math.inf),
+    "train.batch_sentences": (1, math.inf),
+    "train.learning_rate": (_SMALLEST, 10),
+    "train.warmup_steps": (0, math.inf),
+    "train.weight_decay": (0, 10),
+    "train.betas": (0, _BELOW_ONE),
+    "train.epsilon": (_SMALLEST, 1),
+    "train.label_smoothing": (0, _BELOW_ONE),
+    "train.clip_norm": (_SMALLEST, math.inf),
+    "train.accumulate": (1, 100_000),
+    "train.average_last": (1, 1000),
+    "train.ema_decay": (0, _BELOW_ONE),
+    "train.patience": (1, math.inf),
+    "train.validate_every": (1, math.inf),
+    "train.log_every": (1, math.inf),
+    "decode.beam_size": (1, 1000),
+    "decode.length_penalty": (-10, 10),
+    "decode.min_length": (0, math.inf),
+    "decode.max_length": (1, math.inf),
+    "decode.n_best": (1, 1000),
+    "decode.no_repeat_ngram": (0, math.inf),
+    "decode.temperature": (_SMALLEST, 1000),
+    "decode.top_k": (0, math.inf),
+    "decode.top_p": (_SMALLEST, 1),
+    "decode.seed": (0, 2**63 - 1),
+    "decode.batch_tokens": (1, math.inf),
+}
+
+
+def check_ranges(config: RunConfig) -> None:
+    """Refuses values out of range, and pairs of values that contradict each other.
+
+    Raises:
+        ConfigError: names the key, the value and what is allowed.
+    """
+    flat = _flatten(to_mapping(config))
+    for key, (low, high) in _RANGES.items():
+        values = flat.get(key)
+        for value in values if isinstance(values, list) else [values]:
+            if value is not None and not low <= value <= high:
+                low_text = "above 0" if low == _SMALLEST else f"at least {low:g}"
+                high_text = "" if high == math.inf else " and below 1" if high == _BELOW_ONE else f" and at most {high:g}"
+                raise ConfigError(f"{key} is {value}, out of range", where=key, fix=f"choose {low_text}{high_text}")
+    _check_pairs(config)
+
+
+def _check_pairs(config: RunConfig) -> None:
+    model, data, decode = config.model, config.data, config.decode
+    if model.d_model % model.n_heads:
+        near = [n for n in range(1, model.d_model + 1) if model.d_model % n == 0]
+        near.sort(key=lambda n: abs(n - model.n_heads))
+        raise ConfigError(f"model.d_model {model.d_model} is not divisible by model.n_heads {model.n_heads}",
+                          where="model.n_heads", why="the heads share the width equally",
+                          fix=f"choose n_heads among {', '.join(map(str, sorted(near[:4])))}")
+    if data.generated is not None and data.generated.max_length < data.generated.min_length:
+        raise ConfigError("data.generated.max_length is below data.generated.min_length", where="data.generated")
+    if data.validation_share + data.test_share >= 1:
+        raise ConfigError("validation_share and test_share leave nothing to train on", where="data")
+    if decode.n_best > decode.beam_size and not decode.sample:
+        raise ConfigError(f"decode.n_best {decode.n_best} is above decode.beam_size {decode.beam_size}",
+                          where="decode.n_best", fix=f"use a beam of at least {decode.n_best}")
+    if decode.min_length > decode.max_length:
+        raise ConfigError("decode.min_length is above decode.max_length", where="decode.min_length")
+    wanted = {"seq2seq": ("loss", "bleu", "exact"), "classification": ("loss", "accuracy", "macro_f1")}[config.task]
+    if config.train.monitor not in wanted:
+        raise ConfigError(f"train.monitor {config.train.monitor} does not exist for {config.task}",
+                          where="train.monitor", fix=f"choose {', '.join(wanted)}")
+    if config.train.learning_rate is None and config.train.warmup_steps == 0:
+        raise ConfigError("the paper's learning rate needs warmup_steps above 0", where="train.learning_rate")

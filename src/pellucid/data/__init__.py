@@ -1,0 +1,1 @@
+"""Where sentences come from: sources, tokenizers, synthetic tasks, the bundled grammar, batches."""

@@ -1,0 +1,114 @@
+"""Batches of about as many tokens each, of about one length, in an order that is a pure function of (seed, epoch, step).
+
+Sorting by length leaves next to no padding; ties are broken anew in each epoch, and the order of the batches is shuffled.
+Nothing but a step number is needed to continue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.tokenizers.interface import BOS, PAD
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples side by side, padded at the end.
+
+    Attributes:
+        source: [B, S] ids.  real_source: [B, S], false at padding, or None where there is none.
+        target: [B, T] ids, ending with eos; for classification [B, 1], the labels.
+        target_input: [B, T], the target moved one place to the right behind bos.
+        real_target: [B, T], false at padding, or None where there is none.
+    """
+
+    source: Tensor
+    real_source: Tensor | None
+    target: Tensor
+    target_input: Tensor
+    real_target: Tensor | None
+
+    @property
+    def source_tokens(self) -> int:
+        """Source ids that are not padding."""
+        return self.source.numel() if self.real_source is None else int(self.real_source.sum())
+
+    @property
+    def target_tokens(self) -> int:
+        """Target ids that are not padding: the terms of the loss."""
+        return self.target.numel() if self.real_target is None else int(self.real_target.sum())
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on another device."""
+        return Batch(self.source.to(device), None if self.real_source is None else self.real_source.to(device),
+                     self.target.to(device), self.target_input.to(device),
+                     None if self.real_target is None else self.real_target.to(device))
+
+
+class Batches:
+    """The batches of every epoch.
+
+    Args:
+        corpus: the examples.
+        tokens: target tokens a batch (source tokens where a target is one label).
+        sentences: examples a batch, in place of `tokens`.
+        seed: of the order.
+    """
+
+    def __init__(self, corpus: Corpus, tokens: int, sentences: int | None, seed: int) -> None:
+        self.corpus = corpus
+        self.seed = seed
+        costs = corpus.target.lengths if int(corpus.target.lengths.max()) > 1 else corpus.source.lengths
+        sorted_costs = costs[np.lexsort((corpus.target.lengths, corpus.source.lengths))]
+        spent = np.arange(len(costs)) // sentences if sentences else (np.cumsum(sorted_costs) - 1) // tokens
+        self._starts = np.flatnonzero(np.diff(spent, prepend=-1))  # the same in every epoch: ties have equal lengths
+        self._epoch: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches an epoch."""
+        return len(self._starts)
+
+    def examples(self, epoch: int) -> list[NDArray[np.int64]]:
+        """The indices of each batch's examples in `epoch`, in order: every example exactly once."""
+        if self._epoch[0] != epoch:
+            random = np.random.default_rng([self.seed, epoch])
+            order = np.lexsort((random.permutation(len(self.corpus)), self.corpus.target.lengths,
+                                self.corpus.source.lengths))
+            batches = np.split(order, self._starts[1:])
+            self._epoch = (epoch, [batches[i] for i in random.permutation(len(batches))])
+        return self._epoch[1]
+
+    def __getitem__(self, number: int) -> Batch:
+        """The batch of this number, counted from the first one of epoch 0 on and on."""
+        epoch, place = divmod(number, self.per_epoch)
+        return collate(self.corpus, self.examples(epoch)[place])
+
+
+def collate(corpus: Corpus, examples: NDArray[np.int64]) -> Batch:
+    """The examples as one batch."""
+    source, real_source = _pad(corpus.source, examples)
+    target, real_target = _pad(corpus.target, examples)
+    target_input = torch.cat([torch.full((len(examples), 1), BOS), target[:, :-1]], dim=1)
+    return Batch(source, real_source, target, target_input, real_target)
+
+
+def _pad(sequences: Sequences, examples: NDArray[np.int64]) -> tuple[Tensor, Tensor | None]:
+    return pad([sequences[int(i)] for i in examples])
+
+
+def pad(rows: list[NDArray[np.int32]]) -> tuple[Tensor, Tensor | None]:
+    """Rows of ids → [B, longest] with padding at the end, and which are real (None when all are)."""
+    longest = max(map(len, rows))
+    ids = np.full((len(rows), longest), PAD, dtype=np.int64)
+    for line, row in zip(ids, rows, strict=True):
+        line[: len(row)] = row
+    lengths = np.asarray([len(row) for row in rows])
+    real = None if (lengths == longest).all() else torch.from_numpy(np.arange(longest) < lengths[:, None])
+    return torch.from_numpy(ids), real

@@ -1,0 +1,170 @@
+"""A split as token ids: written once to memory-mapped files, keyed by what was read and how, and read from there.
+
+A corpus larger than memory trains: only the pages in use are held. Sequences end with eos (targets, and sources of seq2seq)
+or begin with bos (texts to be classified).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.config import RunConfig
+from pellucid.data.splits import Pairs
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.data.tokenizers.interface import BOS, EOS
+from pellucid.errors import CheckpointError, DataError
+from pellucid.files import cache_folder, check_folder, read_json, write_folder
+
+_LINES_AT_ONCE = 10_000
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of the lines of a split."""
+
+    records: int  # lines read
+    kept: int
+    empty: int  # skipped: nothing on one side
+    too_long: int  # dropped or cut, as configured
+    source_tokens: int
+    target_tokens: int
+
+    def __str__(self) -> str:
+        parts = [f"{self.kept:,} of {self.records:,} kept"]
+        parts += [f"{self.empty:,} with an empty side skipped"] if self.empty else []
+        parts += [f"{self.too_long:,} longer than max_length"] if self.too_long else []
+        return ", ".join(parts)
+
+
+class Sequences:
+    """Many sequences of ids in one flat array: sequence i is tokens[offsets[i]:offsets[i + 1]]."""
+
+    def __init__(self, tokens: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
+        self.tokens = tokens
+        self.offsets = offsets
+        self.lengths: NDArray[np.int64] = np.diff(offsets)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, i: int) -> NDArray[np.int32]:
+        return self.tokens[self.offsets[i] : self.offsets[i + 1]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The examples of a split. For classification, a target is one number: the label's."""
+
+    source: Sequences
+    target: Sequences
+    report: Report
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
+                progress: Callable[[int], None] = lambda lines: None) -> Corpus:
+    """The ids of `pairs`, encoded now or taken from the cache.
+
+    Args:
+        progress: called with the number of lines done, now and then.
+
+    Raises:
+        DataError: no usable line, or what the reading of the files raises.
+    """
+    key = hashlib.sha256(json.dumps([_FORMAT, pairs.sha256(), tokenizers.sha256(), config.task, config.model.max_length,
+                                     config.data.too_long, pairs.name, config.data.validation_share,
+                                     config.data.test_share, config.data.source_field, config.data.target_field,
+                                     config.data.label_field]).encode()).hexdigest()
+    folder = cache_folder("ids") / key
+    if not _is_whole(folder):
+        write_folder(folder, lambda place: _encode(pairs, tokenizers, config, place, progress))
+    report = Report(**read_json(folder / "report.json"))
+    if report.kept == 0:
+        raise DataError(f"the {pairs.name} data has no usable line", where=str(pairs.describe().get("path", "")),
+                        why=str(report))
+    return Corpus(_open(folder, "source"), _open(folder, "target"), report)
+
+
+def _is_whole(folder: Path) -> bool:
+    if not folder.exists():
+        return False
+    try:
+        check_folder(folder)
+    except CheckpointError:  # a damaged cache is made again
+        return False
+    return True
+
+
+def _open(folder: Path, side: str) -> Sequences:
+    offsets = np.fromfile(folder / f"{side}.offsets", dtype=np.int64)
+    if offsets[-1] == 0:
+        return Sequences(np.zeros(0, dtype=np.int32), offsets)
+    return Sequences(np.memmap(folder / f"{side}.ids", dtype=np.int32, mode="r"), offsets)
+
+
+def _encode(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Path,
+            progress: Callable[[int], None]) -> None:
+    """Writes {source,target}.{ids,offsets} and report.json."""
+    counts = {"records": 0, "kept": 0, "empty": 0, "too_long": 0}
+    totals = {"source": 0, "target": 0}
+    limit, cut = config.model.max_length, config.data.too_long == "cut"
+    with contextlib.ExitStack() as stack:
+        files = {side: [stack.enter_context((folder / f"{side}.{part}").open("wb")) for part in ("ids", "offsets")]
+                 for side in ("source", "target")}
+        for _, offsets in files.values():
+            offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        for chunk in _chunks(pairs):
+            filled = [i for i, (a, b) in enumerate(chunk) if a.strip() and b.strip()]
+            sources = source_ids([chunk[i][0] for i in filled], tokenizers, config.task == "classification")
+            if config.task == "classification":
+                targets = [[tokenizers.label_id(chunk[i][1], partial(pairs.locate, counts["records"] + i))]
+                           for i in filled]
+            else:
+                targets = [[*ids, EOS] for ids in tokenizers.target.encode_batch([chunk[i][1] for i in filled])]
+            encoded = list(zip(sources, targets, strict=True))
+            long = [max(len(a), len(b)) > limit for a, b in encoded]
+            kept = [(_shorten(a, limit), _shorten(b, limit)) for (a, b), far in zip(encoded, long, strict=True)
+                    if cut or not far]
+            counts["records"] += len(chunk)
+            counts["empty"] += len(chunk) - len(filled)
+            counts["too_long"] += sum(long)
+            counts["kept"] += len(kept)
+            for side, sequences in (("source", [a for a, _ in kept]), ("target", [b for _, b in kept])):
+                ids, offsets = files[side]
+                ends = totals[side] + np.cumsum([len(s) for s in sequences], dtype=np.int64)
+                ids.write(np.asarray([i for s in sequences for i in s], dtype=np.int32).tobytes())
+                offsets.write(ends.astype(np.int64).tobytes())
+                totals[side] = int(ends[-1]) if len(ends) else totals[side]
+            progress(counts["records"])
+    report = Report(**counts, source_tokens=totals["source"], target_tokens=totals["target"])
+    (folder / "report.json").write_text(json.dumps(asdict(report)), encoding="utf-8")
+
+
+def _chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    iterator = iter(pairs)
+    while chunk := list(islice(iterator, _LINES_AT_ONCE)):
+        yield chunk
+
+
+def source_ids(texts: list[str], tokenizers: Tokenizers, classify: bool) -> list[list[int]]:
+    """What the encoder reads for each text: its ids, then eos (seq2seq), or after bos (classification)."""
+    encoded = tokenizers.source.encode_batch(texts)
+    return [[BOS, *ids] if classify else [*ids, EOS] for ids in encoded]
+
+
+def _shorten(ids: list[int], limit: int) -> list[int]:
+    """At most `limit` ids, an eos at the end staying there."""
+    return ids if len(ids) <= limit else [*ids[: limit - 1], EOS] if ids[-1] == EOS else ids[:limit]

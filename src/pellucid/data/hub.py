@@ -1,0 +1,87 @@
+"""Data sets of the Hugging Face Hub, written out once as JSON Lines and from then on read like any local file.
+
+An address is ``hub:owner/name``, with ``:configuration`` and ``#split`` where they are needed, for example
+``hub:wmt/wmt14:de-en#validation``. A local folder of data files stands for owner/name too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from pellucid.errors import ConfigError, DataError
+from pellucid.files import write_folder
+
+PREFIX = "hub:"
+_FILE = "data.jsonl"
+
+
+def is_address(path: str) -> bool:
+    """Whether `path` names a data set of the Hub."""
+    return path.startswith(PREFIX)
+
+
+def with_split(path: str, split: str) -> str:
+    """`path` with ``#split`` added where it is an address that names none."""
+    return f"{path}#{split}" if is_address(path) and "#" not in path else path
+
+
+def cache_folder() -> Path:
+    """$PELLUCID_CACHE, or ~/.cache/pellucid."""
+    return Path(os.environ.get("PELLUCID_CACHE") or Path.home() / ".cache" / "pellucid")
+
+
+def fetch(address: str) -> str:
+    """The local JSON Lines file of a Hub data set, downloaded at the first call; delete it to download again.
+
+    Raises:
+        ConfigError: the address is malformed, or the package datasets is not installed.
+        DataError: no such data set, configuration or split; no network.
+    """
+    match = re.fullmatch(r"hub:(?P<name>[^:#\0]+)(?::(?P<configuration>[^:#]+))?(?:#(?P<split>[^#]+))?", address)
+    if match is None:
+        raise ConfigError("this is no Hub address", where=address, fix="write hub:owner/name:configuration#split")
+    name, configuration, split = match["name"], match["configuration"], match["split"] or "train"
+    state = _local_state(Path(name)) if Path(name).is_dir() else ""
+    digest = hashlib.sha256(f"{address}\n{state}".encode()).hexdigest()[:12]
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{name} {split}")[-60:].strip("-")
+    folder = cache_folder() / "hub" / f"{readable}-{digest}"
+    if not (folder / _FILE).is_file():
+        write_folder(folder, lambda place: _download(name, configuration, split, place / _FILE))
+    return str(folder / _FILE)
+
+
+def _local_state(folder: Path) -> str:
+    """Names, sizes and times of a folder's files, so that a change in them is seen."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return "\n".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files)
+
+
+def _download(name: str, configuration: str | None, split: str, file: Path) -> None:
+    try:
+        import datasets
+    except ImportError as error:
+        raise ConfigError("reading from the Hub needs the package datasets", where=f"{PREFIX}{name}",
+                          fix="pip install pellucid[data]") from error
+    try:
+        rows = datasets.load_dataset(name, configuration, split=split, streaming=True)
+        classes = {key: kind for key, kind in (rows.features or {}).items() if isinstance(kind, datasets.ClassLabel)}
+        with file.open("w", encoding="utf-8", newline="\n") as output:
+            for row in rows:
+                output.write(json.dumps(_named(row, classes), ensure_ascii=True, default=str) + "\n")
+    except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
+        raise DataError("the Hub data set cannot be read", where=f"{PREFIX}{name}",
+                        why=f"{type(error).__name__}: {str(error)[:300]}",
+                        fix="check the name, :configuration and #split, and the network") from error
+
+
+def _named(row: dict[str, Any], classes: dict[str, Any]) -> dict[str, Any]:
+    """Class numbers as class names; -1, which stands for no label, stays."""
+    for key, kind in classes.items():
+        if isinstance(row[key], int) and row[key] >= 0:
+            row[key] = kind.int2str(row[key])
+    return row

@@ -1,0 +1,80 @@
+"""Rows of a Parquet file."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO, cast
+
+from pellucid.data.tables import Field, Fields, Record, checked_text, missing_field
+from pellucid.data.text_lines import open_data
+from pellucid.errors import ConfigError, DataError
+
+
+def read_parquet(path: str, fields: Fields) -> Iterator[Record]:
+    """The rows of a Parquet file, streamed by row group; a field may lie inside a struct.
+
+    Raises:
+        ConfigError: pyarrow is not installed.
+        DataError: what `open_data` says; a broken file; a column that is absent or holds no text; an empty cell.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ConfigError("reading Parquet needs pyarrow", where=path, fix="pip install pellucid[data]") from error
+    number = 0
+    with open_data(path) as file, _seekable(path, file) as seekable:
+        try:
+            table = pyarrow.parquet.ParquetFile(seekable)
+            steps = [_column(table.schema_arrow, field, path) for field in (fields.first, fields.second)]
+            wanted = sorted({names[0] for names in steps})
+            for batch in table.iter_batches(batch_size=4096, columns=wanted):
+                for a, b in zip(*(_values(batch, names) for names in steps), strict=True):
+                    number += 1
+                    where = f"{path}, row {number}"
+                    yield (number, checked_text(a, ".".join(steps[0]), fields.first.is_label, where),
+                           checked_text(b, ".".join(steps[1]), fields.second.is_label, where))
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError("the Parquet file is damaged", where=f"{path}, after row {number}",
+                            why=str(error)[:300]) from error
+
+
+@contextlib.contextmanager
+def _seekable(path: str, file: BinaryIO) -> Iterator[BinaryIO]:
+    """Parquet is read from its end: a packed file is unpacked into a temporary one first."""
+    if not path.lower().endswith(".gz"):
+        yield file
+        return
+    with tempfile.TemporaryFile() as unpacked:
+        shutil.copyfileobj(file, unpacked)
+        unpacked.seek(0)
+        yield cast(BinaryIO, unpacked)
+
+
+def _column(schema: Any, field: Field, path: str) -> list[str]:
+    """The steps from the table to a column: its name, and the names of the structs around it."""
+    if field.name is None:
+        if field.column > len(schema.names):
+            raise DataError(f"there is no column {field.column}", where=path,
+                            why=f"the columns are {', '.join(schema.names)}")
+        return [schema.names[field.column - 1]]
+    if field.name in schema.names:
+        return [field.name]
+    parts = field.name.split(".")
+    inside = {member.name: member for member in schema}
+    for part in parts:
+        if part not in inside:
+            raise missing_field(field.name, schema.names, path, "the columns are")
+        kind = inside[part].type
+        inside = {kind.field(i).name: kind.field(i) for i in range(kind.num_fields)}
+    return parts
+
+
+def _values(batch: Any, names: list[str]) -> list[Any]:
+    values = batch.column(names[0]).to_pylist()
+    for name in names[1:]:
+        values = [None if value is None else value[name] for value in values]
+    assert isinstance(values, list)
+    return values

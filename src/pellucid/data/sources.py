@@ -1,0 +1,125 @@
+"""Pairs of texts from wherever they lie: two text files, a table, the Hub.
+
+`read_pairs` streams (source, target) for seq2seq and (text, label) for classification. Nothing is skipped: a pair with
+an empty side is a pair, so that the n-th pair is the n-th line of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pellucid.config import DataConfig, Split, Task
+from pellucid.data import hub
+from pellucid.data.parquet import read_parquet
+from pellucid.data.tables import Field, Fields, Record, read_json, read_jsonl, read_tsv
+from pellucid.data.text_lines import open_raw, read_parallel
+from pellucid.errors import ConfigError, DataError
+
+READERS: dict[str, Callable[[str, Fields], Iterator[Record]]] = {
+    ".tsv": read_tsv, ".tab": read_tsv, ".txt": read_tsv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
+    ".json": read_json, ".parquet": read_parquet,
+}
+
+
+def fields_for(task: Task, data: DataConfig) -> Fields:
+    """The columns that `data` asks for; those it leaves open are source 1 and target 2, or label 1 and text 2.
+
+    Raises:
+        ConfigError: a column number below 1, or one column asked for twice.
+    """
+    if task == "classification":
+        fields = Fields(_field("source_field", data.source_field, "text", 2, is_label=False),
+                        _field("label_field", data.label_field, "label", 1, is_label=True))
+    else:
+        fields = Fields(_field("source_field", data.source_field, "source", 1, is_label=False),
+                        _field("target_field", data.target_field, "target", 2, is_label=False))
+    first, second = fields.first, fields.second
+    if first.name == second.name and (first.name is not None or first.column == second.column):
+        raise ConfigError(f"one column, {first.name or first.column}, is asked for twice", where="data.source_field")
+    return fields
+
+
+def _field(key: str, given: str | int | None, usual: str, column: int, *, is_label: bool) -> Field:
+    if isinstance(given, int):
+        if given < 1:
+            raise ConfigError(f"data.{key} is {given}, but columns count from 1", where=f"data.{key}")
+        return Field(None, given, required=False, is_label=is_label)
+    name = usual if given is None else given
+    return Field(name, column, required=name != usual, is_label=is_label)
+
+
+def read_pairs(split: Split, fields: Fields) -> Iterator[tuple[str, str]]:
+    """The pairs of a split, streamed.
+
+    Raises:
+        DataError: a file that is missing, damaged or does not hold what is asked for, by file and line.
+        ConfigError: a package that the format needs is not installed.
+    """
+    for _, first, second in read_records(split, fields):
+        yield first, second
+
+
+def read_records(split: Split, fields: Fields) -> Iterator[Record]:
+    """Like `read_pairs`, each pair with its number in the file, which `place` turns into a place."""
+    if split.path is None:
+        assert split.source is not None
+        assert split.target is not None
+        yield from read_parallel(split.source, split.target)
+        return
+    (path,) = paths(split)
+    record = None
+    for record in _reader(path)(path, fields):
+        yield record
+    if record is None:
+        raise DataError("the file holds no records", where=path)
+
+
+def _reader(path: str) -> Callable[[str, Fields], Iterator[Record]]:
+    with open_raw(path):
+        pass  # a missing file or a folder is told as such, whatever its name ends in
+    suffix = _suffix(path)
+    if suffix not in READERS:
+        raise DataError(f"the format {suffix or 'of a name without an ending'} is not known", where=path,
+                        fix=f"use {', '.join(READERS)} (each also .gz), or two text files: {{source, target}}")
+    return READERS[suffix]
+
+
+def _suffix(path: str) -> str:
+    name = path.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def paths(split: Split) -> tuple[str, ...]:
+    """The local files of a split: one table, or source and target; a Hub data set is fetched first."""
+    if split.path is None:
+        assert split.source is not None
+        assert split.target is not None
+        return split.source, split.target
+    return (hub.fetch(split.path) if hub.is_address(split.path) else split.path,)
+
+
+def place(split: Split, number: int) -> str:
+    """Where the record with this number stands, as ``file:line`` where the format has lines."""
+    files = paths(split)
+    if split.path is not None and _suffix(files[0]) == ".parquet":
+        return f"{files[0]}, row {number}"
+    if split.path is not None and _suffix(files[0]) == ".json":
+        return f"{files[0]}, record {number}"
+    return " and ".join(f"{file}:{number}" for file in files)
+
+
+def sha256_of(split: Split) -> str:
+    """SHA-256 of the file as it lies on the disk; of two files, that of their two digests, a line each.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    digests = []
+    for path in paths(split):
+        with open_raw(path) as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()

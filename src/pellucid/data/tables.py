@@ -1,0 +1,166 @@
+"""Records of a TSV, of JSON Lines, of a JSON array: each reader gives (number, first text, second text).
+
+TSV has no quoting: a tab ends a cell and nothing else does. JSON fields may be nested: ``translation.de``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.data.text_lines import open_data, read_lines
+from pellucid.errors import ConfigError, DataError
+
+Record = tuple[int, str, str]  # the line, record or row number from 1, and the two texts
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column: by `name` where there are names, else by `column`, counted from 1."""
+
+    name: str | None  # None: the user gave a number
+    column: int
+    required: bool  # the user chose this name, so a TSV without it is refused and not read by column
+    is_label: bool  # a label may be a number or a boolean in JSON and Parquet
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The two columns of a table: source and target, or text and label."""
+
+    first: Field
+    second: Field
+
+
+def read_tsv(path: str, fields: Fields) -> Iterator[Record]:
+    """A header is a first line that holds every name asked for; without one, columns count from 1.
+
+    Raises:
+        DataError: what `read_lines` says; a chosen name that is no column; a line with too few columns, or with more
+            than the first line has.
+    """
+    lines = read_lines(path)
+    head = next(lines).split("\t")
+    names = [field.name for field in (fields.first, fields.second) if field.name is not None]
+    has_header = bool(names) and all(name in head for name in names)
+    for field in (fields.first, fields.second):
+        if field.required and not has_header and field.name not in head:
+            assert field.name is not None
+            raise missing_field(field.name, head, f"{path}:1", "the first line holds")
+    a, b = (head.index(field.name) if has_header and field.name is not None else field.column - 1
+            for field in (fields.first, fields.second))
+    if not has_header:
+        yield 1, *_cells(head, a, b, len(head), f"{path}:1")
+    for number, line in enumerate(lines, start=2):
+        cells = line.split("\t")
+        if not max(a, b) < len(cells) <= len(head):
+            _cells(cells, a, b, len(head), f"{path}:{number}")
+        yield number, cells[a], cells[b]
+
+
+def _cells(cells: list[str], a: int, b: int, most: int, where: str) -> tuple[str, str]:
+    found = f"{len(cells)} column{'s' * (len(cells) != 1)}"
+    if len(cells) <= max(a, b):
+        raise DataError(f"the line has {found} where columns {a + 1} and {b + 1} are wanted", where=where,
+                        why="columns are separated by one tab each")
+    if len(cells) > most:
+        raise DataError(f"the line has {found} where the first line has {most}", where=where,
+                        why="a tab inside a text would cut it", fix="remove the extra tab")
+    return cells[a], cells[b]
+
+
+def read_jsonl(path: str, fields: Fields) -> Iterator[Record]:
+    """One JSON object a line.
+
+    Raises:
+        DataError: what `read_lines` says; a line that is no whole object; a field that is absent or of a wrong type.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        where = f"{path}:{number}"
+        record = _parse(line, where)
+        yield number, _text(record, fields.first, where), _text(record, fields.second, where)
+
+
+def read_json(path: str, fields: Fields) -> Iterator[Record]:
+    """One JSON array of objects, which is loaded whole, or JSON Lines under the name .json."""
+    with open_data(path) as file:
+        is_array = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    if not is_array:
+        yield from read_jsonl(path, fields)
+        return
+    with open_data(path) as file:
+        data = file.read()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError("the file is not valid UTF-8", where=f"{path}:{line}",
+                        why=f"byte 0x{data[error.start]:02x} at offset {error.start:,} of the file") from error
+    for number, record in enumerate(_parse(text, path), start=1):
+        where = f"{path}, record {number}"
+        yield number, _text(record, fields.first, where), _text(record, fields.second, where)
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        what = "the line is empty where a JSON object is wanted" if not text.strip() else "this is no whole JSON value"
+        place = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
+        raise DataError(what, where=where, why=f"{error.msg} at {place}") from error
+    except (ValueError, RecursionError) as error:  # an endless number, nesting without end
+        raise DataError("this JSON value cannot be read", where=where, why=str(error)) from error
+
+
+def _text(record: Any, field: Field, where: str) -> str:
+    if not isinstance(record, dict):
+        raise DataError(f"a JSON object is wanted, not {_KINDS.get(type(record), 'a number')}", where=where)
+    name = _name(field, where)
+    value = record
+    for part in [name] if name in record else name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            raise missing_field(name, list(record), where, "the fields here are")
+        value = value[part]
+    return checked_text(value, name, field.is_label, where)
+
+
+_KINDS = {str: "text", list: "a list", bool: "true or false", type(None): "null", dict: "an object", int: "a number",
+          float: "a number"}
+
+
+def checked_text(value: Any, name: str, is_label: bool, where: str) -> str:
+    """The text of a value; a label may be a whole number or a boolean.
+
+    Raises:
+        DataError: a value of another type, or text that UTF-8 cannot hold.
+    """
+    if is_label and isinstance(value, bool | int):
+        return str(value).lower()
+    if not isinstance(value, str):
+        wanted = "text or a whole number" if is_label else "text"
+        raise DataError(f"the field {name} is {_KINDS.get(type(value), type(value).__name__)} where {wanted} is wanted",
+                        where=where)
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"the field {name} holds half a surrogate pair, which is no character", where=where) from error
+    return value
+
+
+def _name(field: Field, where: str) -> str:
+    if field.name is None:
+        raise ConfigError(f"column {field.column} was asked for, but JSON has names and no column numbers",
+                          where=where, fix="give data.source_field, target_field or label_field a name")
+    return field.name
+
+
+def missing_field(name: str, present: Sequence[str], where: str, lead: str) -> DataError:
+    """The error for a field that is absent: `lead` introduces those that are present."""
+    near = difflib.get_close_matches(name, present, n=1)
+    shown = ", ".join(text[:40] for text in present[:20]) + (", …" if len(present) > 20 else "")
+    hint = f"did you mean {near[0]}? " if near else ""
+    return DataError(f"there is no field {name}", where=where, why=f"{lead} {shown or 'none'}",
+                     fix=f"{hint}set data.source_field, target_field or label_field")

@@ -1,0 +1,139 @@
+r"""Lines of UTF-8 text, plain or gzip, with every mistake placed by file, line and byte.
+
+Only ``\n`` and ``\r\n`` end a line, so a file has as many lines as ``wc -l`` counts (and one more if its last line is
+not ended). ``str.splitlines`` would also break at U+2028, U+0085, form feeds and others, and shift every pair after.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import difflib
+import gzip
+import io
+import itertools
+import stat
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from pellucid.errors import DataError
+
+MAX_LINE_BYTES = 16 * 2**20  # a longer "line" is a file of some other kind, and would fill the memory
+
+_MAGIC = {b"\x1f\x8b": "it looks like gzip: name it .gz", b"PK": "it looks like a zip archive",
+          b"PAR1": "it looks like Parquet: name it .parquet", b"\x28\xb5\x2f\xfd": "it looks like zstandard",
+          codecs.BOM_UTF16_LE: "it looks like UTF-16", codecs.BOM_UTF16_BE: "it looks like UTF-16"}
+
+
+@contextlib.contextmanager
+def open_raw(path: str) -> Iterator[io.BufferedReader]:
+    """The bytes of a data file as they lie on the disk; `open_data` unpacks them.
+
+    Raises:
+        DataError: missing, no regular file, not permitted, damaged or cut short; also while it is read.
+    """
+    try:
+        _check_regular(path)
+        with open(path, "rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise DataError("the file does not exist", where=path, fix=_nearest(path)) from error
+    except PermissionError as error:
+        raise DataError("no permission to read the file", where=path, fix="check its permissions") from error
+    except gzip.BadGzipFile as error:
+        raise DataError("the file is not valid gzip", where=path, why=str(error)) from error
+    except (EOFError, zlib.error) as error:
+        raise DataError("the gzip file is cut short or damaged", where=path, why=str(error),
+                        fix="copy or download it again") from error
+    except OSError as error:
+        raise DataError("the file cannot be read", where=path, why=error.strerror or str(error)) from error
+
+
+@contextlib.contextmanager
+def open_data(path: str) -> Iterator[BinaryIO]:
+    """The bytes of a data file, unpacked where its name ends in .gz; raises what `open_raw` raises."""
+    with open_raw(path) as raw:
+        if path.lower().endswith(".gz"):
+            with gzip.open(raw, "rb") as unpacked:
+                yield cast(BinaryIO, unpacked)
+        else:
+            yield raw
+
+
+def _check_regular(path: str) -> None:
+    if "\0" in path:
+        raise DataError("a path holds a NUL character", where=repr(path))
+    mode = Path(path).stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise DataError("this is a folder, not a file", where=path, fix="name the file in it")
+    if not stat.S_ISREG(mode):
+        raise DataError("this is no regular file", where=path,
+                        why="data is read more than once, and a pipe or device can be read only once",
+                        fix="write it to a file first")
+
+
+def _nearest(path: str) -> str:
+    folder = Path(path).parent
+    try:
+        near = difflib.get_close_matches(Path(path).name, [file.name for file in folder.iterdir()], n=1)
+    except OSError:
+        return f"the folder {folder} does not exist or cannot be read"
+    return f"did you mean {folder / near[0]}?" if near else ""
+
+
+def read_lines(path: str) -> Iterator[str]:
+    r"""The lines of a file without their ends; a byte order mark at the start is skipped.
+
+    Raises:
+        DataError: what `open_data` says, an empty file, a line that is no UTF-8 or longer than MAX_LINE_BYTES.
+    """
+    with open_data(path) as file:
+        number = offset = 0
+        while raw := file.readline(MAX_LINE_BYTES):
+            if number == 0 and raw.startswith(codecs.BOM_UTF8):
+                raw, offset = raw[len(codecs.BOM_UTF8):], len(codecs.BOM_UTF8)
+                if not raw:
+                    break
+            number += 1
+            yield _decode(raw, path, number, offset)
+            offset += len(raw)
+        if number == 0:
+            raise DataError("the file is empty", where=path)
+
+
+def _decode(raw: bytes, path: str, number: int, offset: int) -> str:
+    if raw.endswith(b"\n"):
+        line = raw[:-2] if raw.endswith(b"\r\n") else raw[:-1]
+    elif len(raw) < MAX_LINE_BYTES:
+        line = raw
+    else:
+        raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB", where=f"{path}:{number}",
+                        why=f"it starts at byte {offset:,}", fix="one line holds one example; is this a text file?")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = offset + error.start
+        start = line[:4] if number == 1 else b""
+        hint = next((text for magic, text in _MAGIC.items() if start.startswith(magic)), "convert it to UTF-8")
+        raise DataError("the line is not valid UTF-8", where=f"{path}:{number}",
+                        why=f"byte 0x{line[error.start]:02x} at offset {place:,} of the file: {error.reason}",
+                        fix=hint) from error
+
+
+def read_parallel(source: str, target: str) -> Iterator[tuple[int, str, str]]:
+    """Line number (from 1), line of `source`, line of `target`.
+
+    Raises:
+        DataError: what `read_lines` says; files of different lengths, with both counts.
+    """
+    sources, targets = read_lines(source), read_lines(target)
+    for number, (a, b) in enumerate(itertools.zip_longest(sources, targets), start=1):
+        if a is None or b is None:
+            rest = number + sum(1 for _ in (targets if a is None else sources))
+            counts = (number - 1, rest) if a is None else (rest, number - 1)
+            raise DataError(f"the source has {counts[0]:,} lines and the target {counts[1]:,}",
+                            where=f"{source} and {target}", why="line n of one belongs to line n of the other",
+                            fix="find the missing or extra line; no pair of this data can be trusted before")
+        yield number, a, b

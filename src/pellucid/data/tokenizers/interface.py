@@ -1,0 +1,54 @@
+"""What every tokenizer offers, the four special ids, and the tidying of text that comes before any of them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+PAD, UNK, BOS, EOS = range(4)
+SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")  # their names in pictures; in a text, the same letters are plain text
+UNKNOWN = "⁇"  # what an unknown piece decodes to
+
+
+class Tokenizer(Protocol):
+    """Text to ids and back. No special id is ever made of text, whatever the text says."""
+
+    @property
+    def size(self) -> int:
+        """The number of ids, the four special ones among them."""
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without beginning or end."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode` of each text."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; PAD, BOS and EOS are skipped."""
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """One string an id, for pictures."""
+
+    def serialized(self) -> bytes:
+        """What is trained, as one file's content."""
+
+
+@dataclass(frozen=True)
+class Tidy:
+    """Text → text before it is tokenized: lower case, and no punctuation (Unicode categories P*), where asked for."""
+
+    lowercase: bool
+    strip_punctuation: bool
+
+    def __call__(self, text: str) -> str:
+        text = text.lower() if self.lowercase else text
+        return text.translate(_without_punctuation()) if self.strip_punctuation else text
+
+
+@functools.cache
+def _without_punctuation() -> dict[int, None]:
+    return {code: None for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("P")}

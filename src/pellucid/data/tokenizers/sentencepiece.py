@@ -1,0 +1,117 @@
+"""Pieces of words, found by SentencePiece: byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018).
+
+Text of known characters comes back from its ids as it was, with its spaces at the ends and in a row, tabs, no-break
+spaces, control characters and line separators: nothing is normalised. Three characters are SentencePiece's own: "▁"
+(U+2581) comes back as a space, NUL and "▅" (U+2585) as the unknown "⁇". Unknown characters in a row are one "⁇".
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, final
+
+from pellucid.config import TokenizerConfig
+from pellucid.data.tokenizers.interface import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Tidy
+from pellucid.errors import ConfigError, DataError
+
+MAX_LINE_BYTES = 65_536  # longer lines are left out of training, not of encoding
+_THREADS = 4  # a fixed number: the sums of the unigram model depend on how they are divided
+
+
+@final
+class SentencePieceTokenizer:
+    """A trained model.
+
+    Args:
+        model: the content of a SentencePiece model file.
+        tidy: goes before the model.
+
+    Raises:
+        ValueError: `model` is no such file, or numbers the specials otherwise.
+    """
+
+    def __init__(self, model: bytes, tidy: Tidy) -> None:
+        import sentencepiece
+
+        if not model:
+            raise ValueError("the model is empty")
+        try:
+            self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise ValueError(f"this is no SentencePiece model: {error}") from error
+        processor = self._processor
+        if (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()) != (PAD, UNK, BOS, EOS):
+            raise ValueError("the model numbers padding, unknown, beginning and end otherwise than 0, 1, 2, 3")
+        self._model, self._tidy = model, tidy
+
+    @property
+    def size(self) -> int:
+        return int(self._processor.get_piece_size())
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self._processor.encode(self._tidy(text))
+        return ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = self._processor.encode([self._tidy(text) for text in texts])
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self._processor.decode([i for i in ids if i not in (PAD, BOS, EOS)]))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [str(self._processor.id_to_piece(i)) for i in ids]
+
+    def serialized(self) -> bytes:
+        return self._model
+
+
+def train(config: TokenizerConfig, texts: Iterable[str], tidy: Tidy) -> SentencePieceTokenizer:
+    """Learns `config.vocab_size` pieces; the same texts give the same model, byte for byte.
+
+    Raises:
+        ConfigError: more or fewer pieces than the texts allow, with the number that they do; impossible symbols.
+        DataError: no text.
+    """
+    import sentencepiece
+
+    _check_symbols(config.user_defined_symbols)
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(tidy(text) for text in texts), model_writer=model, model_type=config.algorithm,
+            vocab_size=config.vocab_size, character_coverage=config.character_coverage,
+            split_digits=config.split_digits, user_defined_symbols=list(config.user_defined_symbols),
+            normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=True,
+            max_sentence_length=MAX_LINE_BYTES, num_threads=_THREADS, minloglevel=2, unk_surface=UNKNOWN,
+            pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS, pad_piece=SPECIALS[PAD], unk_piece=SPECIALS[UNK],
+            bos_piece=SPECIALS[BOS], eos_piece=SPECIALS[EOS])
+    except RuntimeError as error:
+        raise _explain(str(error), config) from error
+    return SentencePieceTokenizer(model.getvalue(), tidy)
+
+
+def _check_symbols(symbols: tuple[str, ...]) -> None:
+    for symbol in symbols:
+        if not symbol or symbol in SPECIALS or symbols.count(symbol) > 1 or any(c in symbol for c in " \0▁▅"):
+            raise ConfigError(f"{symbol!r} cannot be a symbol of its own", where="tokenizer.user_defined_symbols",
+                              why=f"a symbol has no space in it, occurs once, and is none of {', '.join(SPECIALS)}")
+
+
+def _explain(message: str, config: TokenizerConfig) -> ConfigError | DataError:
+    """SentencePiece's complaint in the words of our configuration."""
+    key = "tokenizer.vocab_size"
+    if most := re.search(r"too high \(\d+\)\. Please set it to a value <= (\d+)", message):
+        return ConfigError(f"{key} is {config.vocab_size:,}, and this text allows {int(most[1]):,} at most", where=key,
+                           why=f"no more pieces can be told apart in it ({config.algorithm})",
+                           fix=f"set {key} to {most[1]} or less, or use tokenizer.kind word or character")
+    if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return ConfigError(f"{key} is {config.vocab_size:,}, and this text needs {int(least[1]):,} at least", where=key,
+                           why=f"every character is a piece, at character_coverage {config.character_coverage:g}",
+                           fix=f"set {key} to {least[1]} or more, or lower tokenizer.character_coverage")
+    if "sentences_.empty()" in message:
+        return DataError("there is no text to train the tokenizer on", where="data.train",
+                         why=f"every line is empty, or longer than {MAX_LINE_BYTES:,} bytes")
+    return ConfigError("SentencePiece refuses these settings", where="tokenizer", why=message[:300])

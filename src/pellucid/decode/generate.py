@@ -1,0 +1,152 @@
+"""Texts in, texts out: tokenise, batch by length, search, put back in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pellucid.config import DecodeConfig
+from pellucid.data.batching import pad
+from pellucid.data.corpus import source_ids
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.data.tokenizers.interface import BOS, EOS, PAD
+from pellucid.decode.options import Hypothesis, SearchOptions, Specials
+from pellucid.decode.search import search
+from pellucid.decode.stepper import TransformerStep
+from pellucid.model.transformer import Transformer
+
+SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to say it.
+
+    Attributes:
+        text: detokenised.  tokens: its pieces.
+        score: log-probability over the length penalty.  log_probability: of the whole, in nats, eos included.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    score: float
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What came out for one line: the best text, and all hypotheses, best first."""
+
+    hypotheses: tuple[Candidate, ...]
+
+    @property
+    def text(self) -> str:
+        """The best hypothesis' text."""
+        return self.hypotheses[0].text
+
+    @property
+    def score(self) -> float:
+        """The best hypothesis' score."""
+        return self.hypotheses[0].score
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The best hypothesis' pieces."""
+        return self.hypotheses[0].tokens
+
+
+EMPTY = Generated((Candidate("", (), 0.0, 0.0),))
+
+
+def search_options(config: DecodeConfig) -> SearchOptions:
+    """The part of the configuration that search sees.
+
+    Raises:
+        ValueError: a value out of range.
+    """
+    return SearchOptions(beam_size=config.beam_size, length_penalty=config.length_penalty,
+                         min_length=config.min_length, max_length=config.max_length, n_best=config.n_best,
+                         no_repeat_ngram=config.no_repeat_ngram, sample=config.sample,
+                         temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, seed=config.seed)
+
+
+def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], config: DecodeConfig, max_source: int,
+             prefixes: Sequence[str] | None = None,
+             progress: Callable[[int], None] = lambda done: None) -> list[Generated]:
+    """For each text, what the model makes of it; an empty line for an empty line.
+
+    Args:
+        model: in evaluation mode or not; it is left as it was.
+        max_source: longer sources are cut to so many tokens.
+        prefixes: for each text, how its output must begin.
+        progress: called with the number of texts done.
+    """
+    options = search_options(config)
+    filled = [i for i, text in enumerate(texts) if text.strip()]
+    sources = [np.asarray(ids[:max_source], dtype=np.int32)
+               for ids in source_ids([texts[i] for i in filled], tokenizers, classify=False)]
+    starts = tokenizers.target.encode_batch([prefixes[i] for i in filled]) if prefixes else [[]] * len(filled)
+    results = [EMPTY] * len(texts)
+    device = model.output.weight.device
+    training = model.training
+    model.eval()
+    done = len(texts) - len(filled)
+    for group in length_groups([len(ids) for ids in sources], config.batch_tokens):
+        ids, real = pad([sources[i] for i in group])
+        source = (ids.to(device), None if real is None else real.to(device))
+        found = search(TransformerStep(model), source, len(group), options, SPECIALS, [starts[i] for i in group],
+                       [filled[i] for i in group])
+        for i, hypotheses in zip(group, found, strict=True):
+            results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))
+        done += len(group)
+        progress(done)
+    model.train(training)
+    return results
+
+
+def _candidate(hypothesis: Hypothesis, tokenizers: Tokenizers) -> Candidate:
+    ids = list(hypothesis.tokens)
+    return Candidate(tokenizers.target.decode(ids), tuple(tokenizers.target.pieces(ids)), hypothesis.score,
+                     hypothesis.log_probability)
+
+
+def length_groups(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Indices of about equal lengths together, longest first, at most `budget` padded tokens a group (or one)."""
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    group: list[int] = []
+    for i in order:
+        if group and (len(group) + 1) * lengths[group[0]] > budget:
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
+
+
+@torch.inference_mode()
+def score_targets(model: Transformer, pairs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]],
+                  budget: int) -> list[list[float]]:
+    """The log-probability of every token (eos included) of given targets, in nats.
+
+    Args:
+        pairs: (source ids, target ids), each ending with eos.
+        budget: padded tokens a batch.
+    """
+    results: list[list[float]] = [[] for _ in pairs]
+    training = model.training
+    model.eval()
+    device = model.output.weight.device
+    for group in length_groups([max(len(a), len(b)) for a, b in pairs], budget):
+        source, real = pad([pairs[i][0] for i in group])
+        target, _ = pad([pairs[i][1] for i in group])
+        shifted = torch.cat([torch.full((len(group), 1), BOS), target[:, :-1]], dim=1)
+        logits = model(source.to(device), shifted.to(device), None if real is None else real.to(device))
+        chosen = logits.float().log_softmax(-1).gather(-1, target.to(device)[..., None])[..., 0]
+        for i, row in zip(group, chosen.tolist(), strict=True):
+            results[i] = row[: len(pairs[i][1])]
+    model.train(training)
+    return results

@@ -1,0 +1,1 @@
+"""Scores with intervals and significance: a metric is per-sentence statistics and one function of their sums."""

@@ -1,0 +1,164 @@
+"""Scores of predicted labels: accuracy, macro-F1, precision, recall and F1 of each label, and the confusion table.
+
+``precision = hits / predicted``, ``recall = hits / true``, ``F1 = 2·hits / (predicted + true)``; a zero denominator
+gives 0. Macro-F1 is the mean F1 of the labels that occur among the true or the predicted, as scikit-learn has it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.evaluate.significance import (
+    DEFAULT_RESAMPLES,
+    DEFAULT_SEED,
+    SentenceStatistics,
+    bootstrap_interval,
+    corpus_score,
+    mean_percentage,
+)
+
+
+@final
+@dataclass(frozen=True)
+class LabelScores:
+    """One label's precision, recall and F1 (0–100), and the number of sentences that truly have it."""
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@final
+@dataclass(frozen=True)
+class ClassificationScores:
+    """Corpus scores (0–100) with the 95 % bootstrap interval of each, and scores by label.
+
+    `confusion` counts sentences, ``[true, predicted]`` in the order of the labels; `statistics` is what
+    `paired_bootstrap` needs to compare two classifiers.
+    """
+
+    accuracy: float
+    macro_f1: float
+    interval: dict[str, tuple[float, float]]
+    by_label: dict[str, LabelScores]
+    confusion: NDArray[np.int64] = field(compare=False)
+    statistics: dict[str, SentenceStatistics] = field(repr=False, compare=False)
+
+    @property
+    def confusion_text(self) -> str:
+        """The confusion table as plain text, as by the function of that name."""
+        return confusion_text(self.confusion, list(self.by_label))
+
+
+def classification_scores(
+    predicted: Sequence[str],
+    true: Sequence[str],
+    labels: Sequence[str],
+    resamples: int = DEFAULT_RESAMPLES,
+    seed: int = DEFAULT_SEED,
+) -> ClassificationScores:
+    """All scores of n predictions, with intervals from `resamples` resamples.
+
+    Args:
+        predicted, true: n labels each.
+        labels: every label there is, once, in the order of the tables; those that never occur count for nothing.
+
+    Raises:
+        ValueError: if the counts differ or are zero, a label is unknown or listed twice, or `resamples` is below 1.
+    """
+    statistics = classification_statistics(predicted, true, labels)
+    hits, predictions, truths = statistics["macro_f1"].statistics.sum(axis=0).reshape(3, len(labels))
+    precision, recall = _percentage(hits, predictions), _percentage(hits, truths)
+    f1 = _percentage(2.0 * hits, predictions + truths)
+    by_label = {
+        label: LabelScores(float(precision[i]), float(recall[i]), float(f1[i]), int(truths[i]))
+        for i, label in enumerate(labels)
+    }
+    return ClassificationScores(
+        accuracy=corpus_score(statistics["accuracy"]),
+        macro_f1=corpus_score(statistics["macro_f1"]),
+        interval={name: bootstrap_interval(metric, resamples, seed) for name, metric in statistics.items()},
+        by_label=by_label,
+        confusion=confusion_table(predicted, true, labels),
+        statistics=statistics,
+    )
+
+
+def classification_statistics(
+    predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]
+) -> dict[str, SentenceStatistics]:
+    """Per-sentence statistics of `accuracy` and `macro_f1`; arguments and errors as in `classification_scores`."""
+    predictions, truths = _places(predicted, true, labels)
+    n, rows = len(truths), np.arange(len(truths))
+    hit = (predictions == truths).astype(np.float64)
+    # A sentence's row for macro-F1 is [hits, predicted, true], each with one place a label.
+    table = np.zeros((n, 3, len(labels)))
+    table[rows, 0, truths] = hit
+    table[rows, 1, predictions] = 1
+    table[rows, 2, truths] = 1
+    return {
+        "accuracy": SentenceStatistics("accuracy", np.stack([hit, np.ones(n)], axis=1), mean_percentage),
+        "macro_f1": SentenceStatistics("macro_f1", table.reshape(n, -1), _macro_f1),
+    }
+
+
+def confusion_table(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
+    """Counts of sentences ``[true, predicted]`` in the order of `labels`; errors as in `classification_scores`."""
+    predictions, truths = _places(predicted, true, labels)
+    table = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    np.add.at(table, (truths, predictions), 1)
+    return table
+
+
+def confusion_text(table: NDArray[np.int64], labels: Sequence[str]) -> str:
+    """The confusion table as aligned text: a row for each true label, a column for each predicted one."""
+    rows = [["true \\ predicted", *labels]]
+    rows += [[label, *map(str, counts)] for label, counts in zip(labels, table.tolist(), strict=True)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [first + " " * (widths[0] - _width(first))]
+        cells += [" " * (width - _width(cell)) + cell for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join(cells))
+    return "\n".join(lines)
+
+
+def _places(
+    predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each label's place in `labels`, after all the checks: (predicted ``[n]``, true ``[n]``)."""
+    if len(predicted) != len(true):
+        raise ValueError(f"{len(predicted)} predicted labels but {len(true)} true ones")
+    if len(true) == 0:
+        raise ValueError("0 predicted and 0 true labels: there is nothing to score")
+    place = {label: i for i, label in enumerate(labels)}
+    if len(place) != len(labels):
+        raise ValueError(f"a label is listed twice among {list(labels)}")
+    for kind, column in (("predicted", predicted), ("true", true)):
+        for i, label in enumerate(column):
+            if label not in place:
+                raise ValueError(f"{kind} label {label!r} of sentence {i + 1} is not one of {list(labels)}")
+    return np.array([place[label] for label in predicted]), np.array([place[label] for label in true])
+
+
+def _percentage(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """100 · part / whole, and 0 where the whole is 0."""
+    return np.divide(100.0 * part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def _macro_f1(sums: NDArray[np.float64]) -> float:
+    hits, predictions, truths = sums.reshape(3, -1)
+    occurrences = predictions + truths
+    return float(_percentage(2.0 * hits, occurrences)[occurrences > 0].mean())
+
+
+def _width(text: str) -> int:
+    """Columns that a terminal gives the text: Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,0 +1,115 @@
+"""`pellucid evaluate`: runs against data they never saw, each with its scores and intervals, and against each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from pellucid.config import Split
+from pellucid.data.sources import fields_for
+from pellucid.data.splits import Pairs, open_splits
+from pellucid.errors import ConfigError, DataError
+from pellucid.evaluate.classification import classification_scores
+from pellucid.evaluate.perplexity import perplexity_scores
+from pellucid.evaluate.significance import SentenceStatistics, paired_bootstrap
+from pellucid.evaluate.translation import translation_scores
+from pellucid.files import make_folder, write_json, write_text
+from pellucid.run import Run, load
+
+Report = dict[str, Any]
+
+
+def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | None,
+                  say: Callable[[str], None]) -> Report:
+    """Scores each run on its own `split`, or on two `files` of sources and targets, and compares the runs pairwise.
+
+    Hypotheses and scores are kept in each run's evaluation/ folder.
+
+    Returns:
+        {"runs": [scores of a run], "comparison": [{"score", "a", "b", "difference", "p"}]}, as the contract has it.
+
+    Raises:
+        UserError: a run or its data cannot be read; runs of different tasks or data are compared.
+    """
+    reports, statistics, references = [], [], []
+    for folder in folders:
+        run = load(folder)
+        pairs = pairs_of(run, split, files)
+        report, metrics = evaluate_run(run, pairs, split if files is None else "files", say)
+        reports.append(report)
+        statistics.append(metrics)
+        references.append([b for _, b in pairs])
+    if any(other != references[0] for other in references[1:]):
+        raise ConfigError("the runs were scored on different data, so they cannot be compared", where=f"split {split}",
+                          fix="give --source and --target, the same for all")
+    comparisons = [asdict(paired_bootstrap(statistics[i][name], statistics[j][name], (str(folders[i]), str(folders[j]))))
+                   for i, j in combinations(range(len(folders)), 2)
+                   for name in statistics[i] if name in statistics[j]]
+    return {"runs": reports, "comparison": comparisons}
+
+
+def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[str, str]]:
+    """The pairs to score, read into memory.
+
+    Raises:
+        ConfigError: the run has no such split.
+        DataError: the files cannot be read, or hold nothing.
+    """
+    if files is not None:
+        fields = fields_for(run.config.task, run.config.data)
+        found = list(Pairs("files", Split(source=files[0], target=files[1]), fields))
+    else:
+        splits = open_splits(run.config, run.folder)
+        if split not in splits:
+            raise ConfigError(f"this run has no {split} data", where=str(run.folder / "config.yaml"),
+                              fix=f"choose --split {' or '.join(splits)}, or give --source and --target")
+        found = list(splits[split])
+    if not found:
+        raise DataError("there is nothing to score", where=str(files or split))
+    return found
+
+
+def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
+                 say: Callable[[str], None]) -> tuple[Report, dict[str, SentenceStatistics]]:
+    """The scores of one run with intervals, and the statistics they come from; written to evaluation/ as well."""
+    say(f"{run.folder}: {len(pairs):,} {split} examples")
+    score = _score_classifier if run.config.task == "classification" else _score_translation
+    outputs, scores, metrics = score(run, pairs, say)
+    report: Report = {"run": str(run.folder), "split": split, "n": len(pairs), **scores}
+    place = run.folder / "evaluation"
+    make_folder(place)
+    write_text(place / f"{split}.hyp", "".join(output.replace("\n", " ") + "\n" for output in outputs))
+    write_json(place / f"{split}.json", json.loads(json.dumps(report)))
+    return report, metrics
+
+
+def _score_translation(run: Run, pairs: list[tuple[str, str]],
+                       say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
+    sources, targets = [a for a, _ in pairs], [b for _, b in pairs]
+    outputs = [one.text for one in run.generate(sources, progress=lambda done: say(f"{done:,} of {len(pairs):,} decoded"))]
+    scores = translation_scores(outputs, targets)
+    scored = run.score(sources, targets)
+    perplexity = perplexity_scores([-one.log_probability for one in scored],
+                                   [len(one.token_log_probabilities) for one in scored])
+    names = ("bleu", "bleu_lowercase", "chrf", "ter", "meteor", "exact")
+    report = {name: getattr(scores, name) for name in names} | {"perplexity": perplexity.perplexity}
+    report["interval"] = {**scores.interval, **perplexity.interval}
+    report["signature"] = scores.signature
+    return outputs, report, scores.statistics | perplexity.statistics
+
+
+def _score_classifier(run: Run, pairs: list[tuple[str, str]],
+                      say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
+    names = run.tokenizers.labels
+    for i, (_, label) in enumerate(pairs):
+        run.tokenizers.label_id(label, lambda i=i: f"record {i + 1}")  # type: ignore[misc]
+    predicted = [one.label for one in run.classify([a for a, _ in pairs])]
+    scores = classification_scores(predicted, [b for _, b in pairs], names)
+    report = {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1, "interval": scores.interval,
+              "signature": f"labels:{len(names)}|bootstrap:1000", "confusion": scores.confusion.tolist(),
+              "labels": list(names)}
+    return predicted, report, scores.statistics

@@ -1,0 +1,191 @@
+"""Every write that must survive: whole or not at all, on the disk before it is named, and checked when read back.
+
+A file is written beside its place, flushed to the disk, and renamed over it; a folder likewise. After a crash there is
+the old one or the new one, never half of either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pellucid.errors import CheckpointError, OutputError
+
+MANIFEST = "manifest.json"
+_TEMPORARY = ".tmp-"
+
+
+@contextlib.contextmanager
+def output_errors(path: Path) -> Iterator[None]:
+    """Turns the system's refusal to write `path` into an OutputError that says what is needed."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OutputError("the disk is full", where=str(path), why=f"{_free_bytes(path):,} bytes are free there",
+                              fix="free some space and run the same command again: nothing that was saved is lost"
+                              ) from error
+        raise OutputError(f"cannot write: {error.strerror or error}", where=str(path),
+                          fix="check the path and its permissions") from error
+
+
+def _free_bytes(path: Path) -> int:
+    place = path
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def cache_folder(name: str) -> Path:
+    """Where things are kept that can be made again: `name` in $PELLUCID_CACHE, or in ~/.cache/pellucid."""
+    root = os.environ.get("PELLUCID_CACHE")
+    return (Path(root) if root else Path.home() / ".cache" / "pellucid") / name
+
+
+def make_folder(path: Path) -> None:
+    """Makes the folder and its parents.
+
+    Raises:
+        OutputError: it cannot be made.
+    """
+    with output_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replaces `path` with `data` at once: a reader, or a crash, sees the old file or the new one.
+
+    Raises:
+        OutputError: disk full, no permission.
+    """
+    make_folder(path.parent)
+    temporary = path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}-{path.name}")
+    with output_errors(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """`write_bytes` of the text in UTF-8."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """`write_text` of the value as readable JSON; NaN and infinity are refused."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+
+
+def append_line(path: Path, line: str) -> None:
+    """Appends one line in a single write.
+
+    Raises:
+        OutputError: disk full, no permission.
+    """
+    with output_errors(path), path.open("ab") as file:
+        file.write(line.encode("utf-8") + b"\n")
+
+
+def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
+    """Makes the folder `path` whole: `fill` writes its files into a folder beside it, a manifest with their sizes and
+    SHA-256 is written last, everything is flushed, and one rename puts it in place. An older folder is replaced.
+
+    Raises:
+        OutputError: disk full, no permission; what stood at `path` still stands.
+    """
+    make_folder(path.parent)
+    temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}-{path.name}"
+    with output_errors(path):
+        try:
+            temporary.mkdir()
+            fill(temporary)
+            entries = {file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)}
+                       for file in sorted(temporary.iterdir())}
+            for file in sorted(temporary.iterdir()):
+                _sync(file)
+            write_json(temporary / MANIFEST, {"format": 1, "files": entries})
+            if path.exists():
+                shutil.rmtree(path)
+            os.replace(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        _sync_folder(path.parent)
+
+
+def check_folder(path: Path) -> None:
+    """Compares a folder with its manifest.
+
+    Raises:
+        CheckpointError: no folder, no manifest, a file missing, cut short or changed, a file that is no plain file.
+    """
+    manifest = read_json(path / MANIFEST)
+    try:
+        entries = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in manifest["files"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError("the manifest is damaged", where=str(path / MANIFEST)) from error
+    for name, (size, digest) in entries.items():
+        file = path / name
+        if Path(name).name != name or file.is_symlink() or not file.is_file():
+            raise CheckpointError("a file of the checkpoint is missing or is no plain file", where=str(file))
+        if file.stat().st_size != size:
+            raise CheckpointError(f"a file of the checkpoint has {file.stat().st_size:,} bytes where {size:,} were "
+                                  "written", where=str(file), why="it was cut short or replaced")
+        if sha256(file) != digest:
+            raise CheckpointError("a file of the checkpoint is damaged", where=str(file),
+                                  why="its SHA-256 is not the one in manifest.json")
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in `path`, which we wrote.
+
+    Raises:
+        CheckpointError: missing, or no JSON.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise CheckpointError("a file is missing", where=str(path)) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError("a file cannot be read as JSON", where=str(path), why=str(error)) from error
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes what a killed writer left unfinished in `folder`."""
+    for path in folder.glob(f"{_TEMPORARY}*"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Looking inside: what attention did, recorded beside the fast path."""

@@ -1,0 +1,60 @@
+"""Figures as PNG files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pellucid.data.tokenizers.interface import BOS
+from pellucid.errors import ConfigError
+from pellucid.files import write_bytes
+from pellucid.inspection.record import record_attention
+from pellucid.model.transformer import Transformer
+from pellucid.run import Run
+
+
+def draw_cross_attention(run: Run, source: str, target: str, path: Path) -> None:
+    """Where each target token looked in the source: the mean over heads of every decoder layer, side by side.
+
+    Raises:
+        ConfigError: the run is a classifier.
+    """
+    if not isinstance(run.model, Transformer):
+        raise ConfigError("only an encoder–decoder has cross-attention", where=str(run.folder))
+    source_tokens, target_tokens = run.tokenizers.source, run.tokenizers.target
+    source_ids, target_ids = source_tokens.encode(source), target_tokens.encode(target)
+    device = run.model.output.weight.device
+    from pellucid.data.corpus import source_ids as with_specials
+
+    read = with_specials([source], run.tokenizers, classify=False)[0]
+    with record_attention(run.model) as weights, torch.inference_mode():
+        run.model(torch.tensor([read], device=device), torch.tensor([[BOS, *target_ids]], device=device))
+    layers = [weights[name][0].mean(0).float().cpu() for name in weights if name.endswith("cross_attention")]
+    rows = [*target_tokens.pieces(target_ids), "‹end›"]
+    draw_heatmaps(layers, [*source_tokens.pieces(source_ids), "‹end›"], rows,
+                  [f"decoder layer {i + 1}" for i in range(len(layers))], path)
+
+
+def draw_heatmaps(maps: Sequence[Tensor], columns: Sequence[str], rows: Sequence[str], titles: Sequence[str],
+                  path: Path) -> None:
+    """Matrices [T, S] as one PNG: a row writes the token on its left and looks at the columns."""
+    from matplotlib.figure import Figure
+
+    width = max(2.2, 0.32 * len(columns)) * len(maps) + 1.6
+    figure = Figure(figsize=(width, max(2.4, 0.32 * len(rows)) + 1.4), layout="constrained")
+    axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
+    for place, matrix, title in zip(axes, maps, titles, strict=True):
+        image = place.imshow(matrix.numpy(), cmap="cividis", vmin=0, vmax=1, aspect="equal")
+        place.set_xticks(range(len(columns)), columns, rotation=90, fontsize=9)
+        place.set_yticks(range(len(rows)), rows, fontsize=9)
+        place.set_title(title, fontsize=10)
+        place.set_xlabel("looks at")
+    axes[0].set_ylabel("when writing")
+    figure.colorbar(image, ax=list(axes), label="attention weight", shrink=0.8)
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=120)
+    write_bytes(path, data.getvalue())

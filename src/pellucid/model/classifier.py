@@ -1,0 +1,77 @@
+"""A sequence classifier: the encoder, a pool over the real tokens, and a two-layer head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.model.encoder import Encoder
+from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
+from pellucid.nn.dropout import Dropout
+from pellucid.nn.embeddings import Embedding
+from pellucid.nn.masks import padding, positions_of, window
+
+
+class MeanPooling(nn.Module):
+    """The mean over real tokens."""
+
+    def forward(self, memory: Tensor, real: Tensor) -> Tensor:
+        """memory [B, S, D], real [B, S] → [B, D]"""
+        kept = memory * real[..., None]
+        return kept.sum(dim=1) / real.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+class MaxPooling(nn.Module):
+    """The largest value of each feature over real tokens; 0 when there are none."""
+
+    def forward(self, memory: Tensor, real: Tensor) -> Tensor:
+        """memory [B, S, D], real [B, S] → [B, D]"""
+        lowest = memory.masked_fill(~real[..., None], torch.finfo(memory.dtype).min)
+        return lowest.amax(dim=1) * real.any(dim=1, keepdim=True)
+
+
+class FirstPooling(nn.Module):
+    """The first real token, as BERT reads its [CLS] (here the bos that begins every text)."""
+
+    def forward(self, memory: Tensor, real: Tensor) -> Tensor:
+        """memory [B, S, D], real [B, S] → [B, D]"""
+        first = real.long().argmax(dim=1)
+        return memory[torch.arange(memory.shape[0], device=memory.device), first]
+
+
+class Classifier(nn.Module):
+    """Token ids → the logits of each class.
+
+    Args:
+        encoder: the stack.  embedding: of the source tokens.
+        pooling: how a sequence becomes one vector.
+        d_model, classes: the head is D → D → classes, with tanh between.
+        dropout: between the head's layers.
+        window_size: how far self-attention looks, or None.
+    """
+
+    def __init__(self, encoder: Encoder, embedding: Embedding, pooling: nn.Module, sizes: tuple[int, int],
+                 dropout: float, window_size: int | None) -> None:
+        super().__init__()
+        d_model, classes = sizes
+        self.source_embedding = embedding
+        self.encoder = encoder
+        self.pooling = pooling
+        self.head_1 = nn.Linear(d_model, d_model)
+        self.head_2 = nn.Linear(d_model, classes)
+        self.dropout = Dropout(dropout)
+        self.window_size = window_size
+
+    def forward(self, source: Tensor, real_source: Tensor | None = None) -> Tensor:
+        """Source ids [B, S] (real_source: false at padding) → logits [B, classes]."""
+        positions = positions_of(real_source, source)
+        mask = padding(positions, positions, real_source) & window(positions, positions, self.window_size)
+        memory = self.encoder(self.source_embedding(source), mask)
+        real = torch.ones_like(source, dtype=torch.bool) if real_source is None else real_source
+        pooled = self.pooling(memory, real)
+        logits: Tensor = self.head_2(self.dropout(torch.tanh(self.head_1(pooled))))
+        return logits
+
+    def loss(self, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        """The summed label-smoothed cross-entropy of logits [B, classes] against labels [B], in nats."""
+        return label_smoothed_cross_entropy(logits.float(), labels, smoothing).sum()

@@ -1,0 +1,58 @@
+"""The encoder: the left half of Figure 1 (section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from pellucid.nn.masks import Mask
+from pellucid.nn.multi_head_attention import MultiHeadAttention
+from pellucid.nn.positional_encoding import NoPosition
+from pellucid.nn.residual_connection import NoResidual, PostNormResidual, PreNormResidual
+
+Residual = PostNormResidual | PreNormResidual | NoResidual
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward layer, each inside its residual connection."""
+
+    def __init__(self, self_attention: MultiHeadAttention, feed_forward: nn.Module,
+                 residual: Callable[[], Residual]) -> None:
+        super().__init__()
+        self.self_attention = self_attention
+        self.feed_forward = feed_forward
+        self.residual_1 = residual()
+        self.residual_2 = residual()
+
+    def forward(self, x: Tensor, mask: Mask) -> Tensor:
+        """[B, S, D] → [B, S, D]"""
+        x = self.residual_1(x, lambda x: self.self_attention(x, x, mask))
+        out: Tensor = self.residual_2(x, self.feed_forward)
+        return out
+
+
+class Encoder(nn.Module):
+    """A stack of layers over embedded tokens, closed by a norm where the residual asks for one.
+
+    Args:
+        layers: the stack.  position: the scheme whose ``embed`` door is opened.
+        closing_norm: the identity unless the residual connection needs a norm at the stack's end.
+        dropout: on the sum of embeddings and positions.
+    """
+
+    def __init__(self, layers: list[EncoderLayer], position: NoPosition, closing_norm: nn.Module,
+                 dropout: nn.Module) -> None:
+        super().__init__()
+        self.position = position
+        self.dropout = dropout
+        self.layers = nn.ModuleList(layers)
+        self.closing_norm = closing_norm
+
+    def forward(self, x: Tensor, mask: Mask) -> Tensor:
+        """Embedded tokens [B, S, D] → memory [B, S, D]"""
+        x = self.dropout(self.position.embed(x, mask.key_positions))
+        for layer in self.layers:
+            x = layer(x, mask)
+        out: Tensor = self.closing_norm(x)
+        return out

@@ -1,0 +1,106 @@
+"""The Transformer, Figure 1: an encoder, a decoder, and the embeddings that feed and finish them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.model.decoder import Decoder, LayerCache
+from pellucid.model.encoder import Encoder
+from pellucid.nn.cross_entropy import linear_cross_entropy
+from pellucid.nn.embeddings import Embedding, OutputProjection
+from pellucid.nn.masks import Mask, causal, full, padding, positions_of, window
+
+
+@dataclass(frozen=True)
+class DecodingState:
+    """What decoding remembers between two steps, one row for each hypothesis."""
+
+    caches: tuple[LayerCache, ...]
+    source_positions: Tensor  # [S] or [R, S]
+    real_source: Tensor | None  # [R, S]
+    length: int  # target tokens seen
+
+    def select(self, rows: Tensor) -> DecodingState:
+        """The state of the rows [R'], in that order; a row may come several times."""
+        positions = self.source_positions
+        return DecodingState(tuple(cache.select(rows) for cache in self.caches),
+                             positions if positions.dim() == 1 else positions.index_select(0, rows),
+                             None if self.real_source is None else self.real_source.index_select(0, rows), self.length)
+
+
+class Transformer(nn.Module):
+    """Source tokens and the target so far → the next target token.
+
+    Args:
+        encoder, decoder: the two stacks.
+        source_embedding, target_embedding: one object when the vocabulary is shared and tied.
+        output: the matrix of the output projection; the target embedding itself when tied.
+        window_size: how far self-attention looks, or None.
+    """
+
+    def __init__(self, encoder: Encoder, decoder: Decoder, source_embedding: Embedding, target_embedding: Embedding,
+                 output: Embedding | OutputProjection, window_size: int | None) -> None:
+        super().__init__()
+        self.source_embedding = source_embedding
+        self.target_embedding = target_embedding
+        self.encoder = encoder
+        self.decoder = decoder
+        self.output = output
+        self.window_size = window_size
+
+    def forward(self, source: Tensor, target: Tensor, real_source: Tensor | None = None,
+                real_target: Tensor | None = None) -> Tensor:
+        """The logits of the token after each target token.
+
+        Args:
+            source: token ids [B, S].  target: token ids [B, T], beginning with bos.
+            real_source, real_target: [B, S] and [B, T], false at padding; None where there is none. Target padding at
+                the end needs no mask: nothing real looks there.
+
+        Returns:
+            [B, T, V]
+        """
+        memory, source_positions = self.encode(source, real_source)
+        return self.logits(self.decode(target, memory, source_positions, real_source, real_target))
+
+    def encode(self, source: Tensor, real_source: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Source ids [B, S] → memory [B, S, D] and the positions of its tokens."""
+        positions = positions_of(real_source, source)
+        mask = padding(positions, positions, real_source) & window(positions, positions, self.window_size)
+        return self.encoder(self.source_embedding(source), mask), positions
+
+    def decode(self, target: Tensor, memory: Tensor, source_positions: Tensor, real_source: Tensor | None = None,
+               real_target: Tensor | None = None) -> Tensor:
+        """Target ids [B, T] over memory [B, S, D] → hidden states [B, T, D]."""
+        positions = positions_of(real_target, target)
+        target_mask = causal(positions, positions) & window(positions, positions, self.window_size)
+        target_mask &= padding(positions, positions, real_target)
+        source_mask = padding(positions, source_positions, real_source)
+        hidden: Tensor = self.decoder(self.target_embedding(target), memory, target_mask, source_mask)
+        return hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Hidden states [..., D] → logits [..., V]."""
+        return nn.functional.linear(hidden, self.output.weight)
+
+    def loss(self, hidden: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        """The summed label-smoothed cross-entropy of hidden states [N, D] against targets [N], in nats."""
+        return linear_cross_entropy(hidden, self.output.weight, targets, smoothing)
+
+    def start(self, source: Tensor, real_source: Tensor | None = None) -> DecodingState:
+        """Encodes source ids [B, S]: the state before the first target token, cross-attention projected once."""
+        memory, positions = self.encode(source, real_source)
+        return DecodingState(self.decoder.empty_caches(memory, positions), positions, real_source, 0)
+
+    def step(self, state: DecodingState, tokens: Tensor) -> tuple[Tensor, DecodingState]:
+        """The newest target tokens [R] → logits of the next ones [R, V], and the state after them."""
+        here = torch.tensor([state.length], device=tokens.device)
+        so_far = torch.arange(state.length + 1, device=tokens.device)
+        target_mask: Mask = causal(here, so_far) & window(here, so_far, self.window_size)
+        source_mask = full(here, state.source_positions) & padding(here, state.source_positions, state.real_source)
+        y, caches = self.decoder.step(self.target_embedding(tokens[:, None]), state.caches, target_mask, source_mask)
+        after = DecodingState(caches, state.source_positions, state.real_source, state.length + 1)
+        return self.logits(y[:, 0]), after

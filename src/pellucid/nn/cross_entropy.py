@@ -1,0 +1,85 @@
+r"""Label-smoothed cross-entropy (section 5.4; Szegedy et al. 2016) straight from the last hidden states.
+
+.. math:: \ell = -\sum_v q_v \log\mathrm{softmax}(hW^\top + b)_v, \qquad
+          q_v = (1 - \epsilon)\,[v = y] + \epsilon / V
+
+`label_smoothed_cross_entropy` is the equation. `linear_cross_entropy` never holds more than a few rows of the N × V logits:
+it goes through them in chunks that fit the processor's cache, and takes the gradients in the same pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_CHUNK_BYTES = 8 << 20  # of fp32 logits
+
+
+def label_smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """The loss of each row: logits [N, V], targets [N] → [N], in nats."""
+    log_probabilities = logits.log_softmax(-1)
+    truth = log_probabilities.gather(-1, targets[:, None])[:, 0]
+    return -(1 - smoothing) * truth - smoothing * log_probabilities.mean(-1)
+
+
+def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """The sum over rows of the loss of the logits hidden @ weightᵀ.
+
+    Args:
+        hidden: [N, D].  weight: [V, D].  targets: [N], token ids.
+        smoothing: ε.
+
+    Returns:
+        A scalar in nats, in fp32 (fp64 for fp64 input), differentiable by `hidden` and `weight`.
+    """
+    if torch.is_autocast_enabled(hidden.device.type):
+        dtype = torch.get_autocast_dtype(hidden.device.type)
+    else:
+        dtype = hidden.dtype
+    wanted = (torch.is_grad_enabled() and hidden.requires_grad, torch.is_grad_enabled() and weight.requires_grad)
+    loss: Tensor = _LinearCrossEntropy.apply(hidden, weight, targets, smoothing, dtype, wanted)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    r"""∂ℓ/∂logits = e/Z - q with e = exp(logits - max), Z = Σ_v e, so each chunk gives its part of both gradients before the
+    next one is looked at. Only e is ever a matrix: 1/Z scales rows, and q adds a row of W or of h here and there."""
+
+    @staticmethod
+    def forward(context: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float,
+                dtype: torch.dtype, wanted: tuple[bool, bool]) -> Tensor:
+        vocabulary = weight.shape[0]
+        wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+        weight, hidden = weight.detach().to(wide), hidden.detach().to(wide)
+        w, mean = weight.to(dtype), weight.mean(0)
+        expected = (1 - smoothing) * weight[targets] + smoothing * mean  # Σ_v q_v W_v: [N, D]
+        total = -smoothing * (hidden.sum(0) * mean).sum()
+        hidden_gradient = -expected if wanted[0] else None
+        weight_gradient = torch.zeros_like(weight) if wanted[1] else None
+        rows = max(64, _CHUNK_BYTES // (4 * vocabulary) // 32 * 32)
+        for start in range(0, hidden.shape[0], rows):
+            h = hidden[start : start + rows]
+            logits = (h.to(dtype) @ w.t()).to(wide)  # [rows, V]
+            truth = logits.gather(-1, targets[start : start + rows, None])  # rounded as Z is: the loss stays above 0
+            highest = logits.amax(-1, keepdim=True)
+            exponentials = logits.sub_(highest).exp_()
+            z = exponentials.sum(-1, keepdim=True)
+            total += (z.log() + highest - (1 - smoothing) * truth).sum()
+            e = exponentials.to(dtype) if wanted[0] or wanted[1] else exponentials
+            if hidden_gradient is not None:
+                hidden_gradient[start : start + rows] += (e @ w).to(wide) / z
+            if weight_gradient is not None:
+                weight_gradient += (e.t() @ (h / z).to(dtype)).to(wide)
+        if weight_gradient is not None:
+            weight_gradient.index_add_(0, targets, hidden, alpha=smoothing - 1)
+            weight_gradient -= hidden.sum(0) * (smoothing / vocabulary)
+        context.save_for_backward(hidden_gradient, weight_gradient)
+        return total
+
+    @staticmethod
+    def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        hidden_gradient, weight_gradient = context.saved_tensors
+        return (None if hidden_gradient is None else hidden_gradient * upstream,
+                None if weight_gradient is None else weight_gradient * upstream, None, None, None, None)

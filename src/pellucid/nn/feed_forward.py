@@ -1,0 +1,57 @@
+r"""The position-wise feed-forward layer, equation (2), section 3.3, and its gated variants.
+
+.. math:: \mathrm{FFN}(x) = \max(0, xW_1 + b_1) W_2 + b_2, \qquad \mathrm{GLU}(x) = \big(g(xW_g) \odot xW_1\big) W_2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pellucid.nn.dropout import Dropout
+
+
+class FeedForward(nn.Module):
+    """activation(x W₁ + b₁) W₂ + b₂, with ReLU as in the paper, or GELU.
+
+    Args:
+        d_model: the width D.  d_ff: the inner width F.
+        activation: an elementwise function.
+        dropout: on the inner features.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor], dropout: float) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_ff)
+        self.outer = nn.Linear(d_ff, d_model)
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, D] → [B, T, D]"""
+        out: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
+        return out
+
+
+class GatedFeedForward(nn.Module):
+    """(activation(x W_g) ⊙ x W₁) W₂ (Shazeer 2020): SwiGLU, GEGLU. The inner width is ⅔ of `d_ff`, so that its three
+    matrices hold as many parameters as the two of `FeedForward`."""
+
+    def __init__(self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor], dropout: float) -> None:
+        super().__init__()
+        width = max(1, round(2 * d_ff / 3))
+        self.gate = nn.Linear(d_model, width)
+        self.inner = nn.Linear(d_model, width)
+        self.outer = nn.Linear(width, d_model)
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, D] → [B, T, D]"""
+        out: Tensor = self.outer(self.dropout(self.activation(self.gate(x)) * self.inner(x)))
+        return out
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}

@@ -1,0 +1,192 @@
+r"""Positions: how a model knows the order of its tokens (section 3.5, and what came after it).
+
+Every scheme opens at most one of three doors, and attention passes through all three without knowing which:
+``embed`` adds to the token embeddings, ``rotate`` turns queries and keys, ``bias`` adds to the scores.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Door = Literal["none", "embed", "rotate", "bias"]
+
+
+class NoPosition(nn.Module):
+    """All doors closed: the model sees a bag of tokens, but for what a causal mask gives away."""
+
+    door: Door = "none"
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Token embeddings x [B, T, D] at `positions` ([T] or [B, T]) → [B, T, D]."""
+        return x
+
+    def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
+        """Queries or keys [B, H, T, D/H] at `positions` → the same shape."""
+        return heads
+
+    def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+        """What to add to the scores, [B or 1, H, T, S], for queries [B, H, T, D/H]; None adds nothing."""
+        return None
+
+
+class SinusoidalPosition(NoPosition):
+    r"""Section 3.5: :math:`PE_{(pos, 2i)} = \sin(pos / 10000^{2i/D})`, :math:`PE_{(pos, 2i+1)} = \cos(\ldots)`.
+
+    An odd width ends with a sine.
+    """
+
+    door: Door = "embed"
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+
+    def table(self, positions: Tensor) -> Tensor:
+        """The encodings of `positions` [...] → [..., D], in fp32."""
+        even = torch.arange(0, self.d_model, 2, device=positions.device, dtype=torch.float32)
+        angles = positions[..., None].float() * torch.exp(even * (-math.log(10_000.0) / self.d_model))
+        pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)  # [..., ⌈D/2⌉, 2]
+        return pairs.flatten(-2)[..., : self.d_model]
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        """x + PE."""
+        return x + self.table(positions).to(x.dtype)
+
+
+class LearnedPosition(NoPosition):
+    """A learned vector for each position (section 3.5, row E of table 3)."""
+
+    door: Door = "embed"
+
+    def __init__(self, d_model: int, max_length: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(max_length, d_model))
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        """x + table[positions].
+
+        Raises:
+            ValueError: a position beyond the table.
+        """
+        if x.shape[1] and int(positions.max()) >= self.table.shape[0]:
+            raise ValueError(f"learned positions end at model.max_length {self.table.shape[0]}; "
+                             f"position {int(positions.max())} was asked for")
+        return x + self.table[positions]
+
+
+class RotaryPosition(NoPosition):
+    r"""Rotary embedding (Su et al. 2021): dimensions 2i and 2i+1 turn by the angle :math:`pos / 10000^{2i/d_k}`, so that
+    :math:`q_m \cdot k_n` depends on the content and on :math:`m - n` alone."""
+
+    door: Door = "rotate"
+
+    def __init__(self, d_head: int) -> None:
+        super().__init__()
+        if d_head % 2:
+            raise ValueError(f"rotary positions turn pairs of features, so d_model / n_heads must be even, not {d_head}")
+        self.d_head = d_head
+
+    def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
+        """[B, H, T, D/H] turned by their positions."""
+        even = torch.arange(0, self.d_head, 2, device=heads.device, dtype=torch.float32)
+        angles = positions[..., None].float() * torch.exp(even * (-math.log(10_000.0) / self.d_head))
+        angles = angles if positions.dim() == 1 else angles[:, None]  # [T, D/2H] or [B, 1, T, D/2H]
+        cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+        a, b = heads[..., 0::2], heads[..., 1::2]
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+
+
+def _distances(query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """key position - query position: [B or 1, T, S]."""
+    distance = key_positions[..., None, :] - query_positions[..., :, None]
+    return distance if distance.dim() == 3 else distance[None]
+
+
+class AlibiPosition(NoPosition):
+    """ALiBi (Press et al. 2022): scores fall linearly with distance, each head at its own slope; symmetric, so that it
+    serves encoders too."""
+
+    door: Door = "bias"
+
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        self.slopes = alibi_slopes(n_heads)
+
+    def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """-slope·|distance|: [B or 1, H, T, S]."""
+        slopes = torch.tensor(self.slopes, dtype=queries.dtype, device=queries.device)
+        distance = _distances(query_positions, key_positions).abs().to(queries.dtype)
+        return -slopes[:, None, None] * distance[:, None]
+
+
+def alibi_slopes(n_heads: int) -> list[float]:
+    """2^(-8/n), 2^(-16/n) … for a power of two; else those of the power below, then every second one of twice it."""
+    power = 2 ** math.floor(math.log2(n_heads))
+    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    between = [2 ** (-8 * (i + 1) / (2 * power)) for i in range(0, 2 * power, 2)]
+    return slopes + between[: n_heads - power]
+
+
+class T5Position(NoPosition):
+    """T5's relative bias (Raffel et al. 2020, section 2.1): a learned number for each head and bucket of distances; exact
+    buckets near, logarithmic ones up to 128, the last one beyond. One table for each attention layer."""
+
+    door: Door = "bias"
+    buckets = 32
+    max_distance = 128
+
+    def __init__(self, n_heads: int, bidirectional: bool) -> None:
+        super().__init__()
+        self.bidirectional = bidirectional
+        self.table = nn.Parameter(torch.empty(self.buckets, n_heads))
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """The bucket of each distance (key position - query position), an integer tensor of the same shape."""
+        half = self.buckets // 2 if self.bidirectional else self.buckets
+        start = (distance > 0).long() * half if self.bidirectional else torch.zeros_like(distance)
+        far = distance.abs() if self.bidirectional else (-distance).clamp(min=0)
+        exact = half // 2
+        ratio = (far.clamp(min=1).double() / exact).log() / math.log(self.max_distance / exact)
+        logarithmic = (exact + (ratio * (half - exact)).long()).clamp(max=half - 1)
+        return start + torch.where(far < exact, far, logarithmic)
+
+    def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """table[bucket(distance)]: [B or 1, H, T, S]."""
+        buckets = self.bucket(_distances(query_positions, key_positions))
+        return F.embedding(buckets, self.table).permute(0, 3, 1, 2)
+
+
+class TransformerXlPosition(NoPosition):
+    r"""Transformer-XL's relative positions (Dai et al. 2019, section 3.3). Their score has four terms,
+
+    .. math:: q_i^\top k_j + q_i^\top W_R r_{i-j} + u^\top k_j + v^\top W_R r_{i-j},
+
+    with sinusoids r. The third one, u, is the bias of our query projection, which every scheme has; so the queries that
+    come here already hold it, and `position_bias` is what is left of v: v = u + position_bias.
+    """
+
+    door: Door = "bias"
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.sinusoids = SinusoidalPosition(d_model)
+        self.projection = nn.Linear(d_model, d_model, bias=False)  # W_R
+        self.position_bias = nn.Parameter(torch.zeros(n_heads, d_model // n_heads))
+
+    def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """(q_i + position_bias)·W_R r_{i-j} / √d_k: [B, H, T, S]."""
+        distance = -_distances(query_positions, key_positions)  # [B or 1, T, S] of i - j
+        lowest = int(distance.min())
+        span = torch.arange(lowest, int(distance.max()) + 1, device=distance.device)  # every distance once
+        r = self.projection(self.sinusoids.table(span).to(self.projection.weight.dtype)).to(queries.dtype)
+        r = r.view(len(span), self.n_heads, -1)  # [distances, H, D/H]
+        q = queries + self.position_bias[:, None, :].to(queries.dtype)
+        by_distance = torch.einsum("bhtd,rhd->bhtr", q, r) / math.sqrt(queries.shape[-1])
+        index = (distance - lowest)[:, None].expand(queries.shape[0], self.n_heads, -1, -1)
+        return by_distance.gather(-1, index)

@@ -1,0 +1,64 @@
+"""Runs that ship: YAML files beside this one, each with what it costs and what it should score."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pellucid.errors import ConfigError
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A configuration to be, and what is said about it.
+
+    Attributes:
+        name: of the recipe, or of the file without its ending.
+        about: title, cost and expected score, for people; may be empty.
+        mapping: what the configuration reader gets.
+    """
+
+    name: str
+    about: dict[str, str]
+    mapping: dict[str, Any]
+
+
+def recipe_names() -> list[str]:
+    """What ships, in alphabetical order."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+
+
+def read_recipe(name: str) -> Recipe:
+    """The recipe of this name, or the YAML file at this path.
+
+    Raises:
+        ConfigError: neither; or the file is no YAML mapping.
+    """
+    shipped = name in recipe_names()
+    path = _FOLDER / f"{name}.yaml" if shipped else Path(name)
+    try:
+        mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        near = difflib.get_close_matches(name, recipe_names(), n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ConfigError("there is no such recipe or file", where=name,
+                          fix=f"{hint}the recipes are {', '.join(recipe_names())}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("the configuration cannot be read", where=name, why=str(error)) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise ConfigError("the configuration is no YAML", where=where,
+                          why=str(getattr(error, "problem", error))) from error
+    if not isinstance(mapping, dict):
+        raise ConfigError("the configuration must be a mapping of keys to values", where=str(path))
+    about = mapping.pop("about", {})
+    if not isinstance(about, dict):
+        raise ConfigError("about must be a mapping", where=str(path))
+    return Recipe(path.stem, {str(key): str(value) for key, value in about.items()}, mapping)

@@ -1,0 +1,88 @@
+"""What a run folder holds besides weights: config.yaml, environment.json, the tokenizer."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pellucid.config import RunConfig, differences, from_mapping, to_mapping
+from pellucid.data.splits import Pairs
+from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
+from pellucid.errors import CheckpointError, ConfigError
+from pellucid.files import write_json, write_text
+
+
+def read_config(folder: Path) -> RunConfig:
+    """The resolved configuration of a run.
+
+    Raises:
+        CheckpointError: no run folder, or its config.yaml is damaged.
+    """
+    path = folder / "config.yaml"
+    if not path.is_file():
+        what = "no such run folder" if not folder.exists() else "not a run folder: config.yaml is missing"
+        raise CheckpointError(what, where=str(folder), fix="give the folder that `pellucid train` wrote")
+    try:
+        return from_mapping(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, UnicodeDecodeError, ConfigError) as error:
+        raise CheckpointError("the run's configuration is damaged", where=str(path), why=str(error)) from error
+
+
+def claim_config(config: RunConfig, folder: Path) -> None:
+    """Writes config.yaml into a new folder; in an old one, makes sure that it is this run's.
+
+    Raises:
+        ConfigError: the folder belongs to another configuration; the difference is shown.
+    """
+    path = folder / "config.yaml"
+    if not path.exists():
+        if (folder / "checkpoints").exists():
+            raise CheckpointError("the folder has checkpoints and no config.yaml", where=str(folder))
+        write_text(path, yaml.safe_dump(to_mapping(config), sort_keys=False, allow_unicode=True))
+        return
+    changed = differences(read_config(folder), config)
+    if changed:
+        table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
+        raise ConfigError("this run folder belongs to another configuration", where=str(folder),
+                          why=f"these keys differ:{table}", fix="give another --out, or the configuration it began with")
+
+
+def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Callable[[str], None]) -> Tokenizers:
+    """The run's tokenizers: those it has, else those that the configuration names, else trained now on `pairs`."""
+    place = folder / "tokenizer"
+    if place.exists():
+        return load_tokenizers(place)
+    say(f"tokenizer: {config.tokenizer.path or f'training {config.tokenizer.kind}'}")
+    tokenizers = train_tokenizers(config.tokenizer, pairs, config.task)
+    tokenizers.save(place)
+    sizes = f"{tokenizers.source.size:,}" + ("" if tokenizers.shared else f" and {tokenizers.target.size:,}")
+    say(f"vocabulary: {sizes} tokens" + (f", {len(tokenizers.labels)} labels" if tokenizers.labels else ""))
+    return load_tokenizers(place)
+
+
+def write_environment(folder: Path, more: dict[str, Any]) -> None:
+    """environment.json: what the numbers of this run were made with."""
+    import torch
+
+    packages = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors")
+    write_json(folder / "environment.json", {
+        "pellucid": version("pellucid"), "python": platform.python_version(), "platform": platform.platform(),
+        "packages": {name: version(name) for name in packages}, "processor": _processor(),
+        "cores": os.cpu_count(), "threads": torch.get_num_threads(), "byte_order": sys.byteorder, **more})
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,138 @@
+"""A mapping → a frozen dataclass, every key known, every value of its type; and the overrides of a command line.
+
+Only the types that a configuration needs: bool, int, float, str, Literal, tuples, unions with None, dataclasses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from typing import Any, Literal, get_args, get_origin
+
+from pellucid.errors import ConfigError
+
+
+def read_dataclass(kind: Any, mapping: Any, where: str = "") -> Any:
+    """An instance of the dataclass `kind` from `mapping`; keys left out keep their defaults.
+
+    Raises:
+        ConfigError: an unknown key (the nearest valid one is named), or a value of a wrong type.
+    """
+    if not isinstance(mapping, dict):
+        raise ConfigError(f"{where or 'the configuration'} must be a mapping of keys to values, not {_show(mapping)}",
+                          where=where)
+    hints = typing.get_type_hints(kind)
+    names = [f.name for f in dataclasses.fields(kind)]
+    values = {}
+    for key, value in mapping.items():
+        place = f"{where}.{key}" if where else str(key)
+        if key not in names:
+            raise unknown_key(place, [f"{where}.{name}" if where else name for name in names])
+        values[key] = _read(hints[key], value, place)
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}", where=where) from error
+
+
+def unknown_key(key: str, known: list[str]) -> ConfigError:
+    """The error for a key that does not exist, naming the nearest one in `known`, or all of them."""
+    last = {name: name.rsplit(".", 1)[-1] for name in known}
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    if not near:
+        wanted = difflib.get_close_matches(key.rsplit(".", 1)[-1], last.values(), n=1, cutoff=0.5)
+        near = [name for name in known if last[name] in wanted][:1]
+    fix = f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(last.values())}"
+    return ConfigError(f"unknown key {key}", where=key, fix=fix)
+
+
+def _show(value: Any) -> str:
+    return f"{value!r} ({type(value).__name__})"
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    origin = get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _read_union(get_args(kind), value, where)
+    if origin is Literal:
+        if value not in get_args(kind):
+            choices = [str(choice) for choice in get_args(kind)]
+            near = difflib.get_close_matches(str(value), choices, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise ConfigError(f"{where} is {value!r}, which is none of its choices", where=where,
+                              fix=f"{hint}choose {', '.join(choices)}")
+        return value
+    if origin is tuple:
+        return _read_tuple(get_args(kind), value, where)
+    if dataclasses.is_dataclass(kind):
+        return read_dataclass(kind, _as_split(kind, value), where)
+    return _read_scalar(kind, value, where)
+
+
+def _as_split(kind: Any, value: Any) -> Any:
+    """A bare string stands for {path: string} where the dataclass has a path."""
+    has_path = any(f.name == "path" for f in dataclasses.fields(kind))
+    return {"path": value} if isinstance(value, str) and has_path else value
+
+
+def _read_union(members: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value is None and type(None) in members:
+        return None
+    rest = [member for member in members if member is not type(None)]
+    if len(rest) == 1:
+        return _read(rest[0], value, where)
+    for member in rest:
+        if type(value) is member:
+            return value
+    raise _wrong_type(where, value, " or ".join(member.__name__ for member in rest))
+
+
+def _read_tuple(members: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise _wrong_type(where, value, "a list")
+    if members[-1] is Ellipsis:
+        return tuple(_read(members[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if len(value) != len(members):
+        raise _wrong_type(where, value, f"a list of {len(members)}")
+    return tuple(_read(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(zip(members, value, strict=True)))
+
+
+def _read_scalar(kind: Any, value: Any, where: str) -> Any:
+    if kind is float and type(value) in (int, float):
+        number = float(value)
+        if not math.isfinite(number):
+            raise ConfigError(f"{where} is {value}, not a finite number", where=where)
+        return number
+    if kind is float and isinstance(value, str):  # YAML 1.1 reads 1e-9 as text
+        try:
+            return _read_scalar(float, float(value), where)
+        except ValueError as error:
+            raise _wrong_type(where, value, "a number") from error
+    if type(value) is kind:
+        return value
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    raise _wrong_type(where, value, names[kind])
+
+
+def _wrong_type(where: str, value: Any, wanted: str) -> ConfigError:
+    return ConfigError(f"{where} must be {wanted}, not {_show(value)}", where=where)
+
+
+def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`base` with `over` laid on top, section by section; a value that is no mapping replaces what was there."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def nest(dotted: str, value: Any) -> dict[str, Any]:
+    """``nest("a.b", 1)`` is ``{"a": {"b": 1}}``."""
+    for name in reversed(dotted.split(".")):
+        value = {name: value}
+    assert isinstance(value, dict)
+    return value

@@ -1,0 +1,113 @@
+"""What a run tells: metrics.jsonl for machines, one live line or plain lines for people, and the loss curve."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from pellucid.errors import CheckpointError
+from pellucid.files import append_line, write_bytes, write_text
+
+
+class Metrics:
+    """metrics.jsonl: one JSON object a line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, event: dict[str, Any]) -> None:
+        """Appends one event."""
+        append_line(self.path, json.dumps(event))
+
+    def read(self) -> list[dict[str, Any]]:
+        """All events."""
+        return read_metrics(self.path)
+
+    def rewind(self, step: int) -> None:
+        """Forgets what came after `step`, which a resumed run will do again, and a line cut short by a crash."""
+        if self.path.exists():
+            kept = [event for event in self.read() if event["step"] <= step]
+            write_text(self.path, "".join(json.dumps(event) + "\n" for event in kept))
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The events of a metrics.jsonl; a last line cut short is left out.
+
+    Raises:
+        CheckpointError: a line in the middle is damaged.
+    """
+    events = []
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = json.loads(line) if line else None
+            if event is not None:
+                event["step"], event["event"]
+                events.append(event)
+        except (ValueError, KeyError, TypeError) as error:
+            if number < len(lines):
+                raise CheckpointError("a line of the metrics is damaged", where=f"{path}:{number}") from error
+    return events
+
+
+class Reporter:
+    """Tells people how far a long work is: one line that renews itself on a terminal, plain lines elsewhere."""
+
+    def __init__(self, stream: TextIO = sys.stderr, seconds_between_lines: float = 15.0) -> None:
+        self.stream = stream
+        self.live = stream.isatty()
+        self.between = 0.2 if self.live else seconds_between_lines
+        self.last = time.monotonic()
+
+    def progress(self, line: str, *, due: bool = False) -> None:
+        """Shows `line` if it is time for one, or if it is `due` anyway."""
+        now = time.monotonic()
+        if not due and now - self.last < self.between:
+            return
+        self.last = now
+        if self.live:
+            width = shutil.get_terminal_size().columns - 1
+            self.stream.write("\r\x1b[2K" + line[:width])
+        else:
+            self.stream.write(line + "\n")
+        self.stream.flush()
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        self.stream.write(("\r\x1b[2K" if self.live else "") + line + "\n")
+        self.stream.flush()
+
+
+def duration(seconds: float) -> str:
+    """3725 → "1 h 02 min"; 125 → "2 min 05 s"; 5 → "5 s"."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+
+
+def draw_loss_curve(events: list[dict[str, Any]], path: Path) -> None:
+    """Training and validation loss over steps, as a PNG."""
+    import io
+
+    from matplotlib.figure import Figure
+
+    train = [(e["step"], e["loss"]) for e in events if e["event"] == "train"]
+    validation = [(e["step"], e["loss"]) for e in events if e["event"] == "validation"]
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for points, label, style in ((train, "training", {"color": "#0072b2", "linewidth": 1.2}),
+                                 (validation, "validation", {"color": "#d55e00", "marker": "o", "markersize": 4})):
+        if points:
+            axes.plot(*zip(*points, strict=True), label=label, **style)
+    axes.set(xlabel="step", ylabel="loss (nats per token)", title="Loss over training")
+    axes.grid(alpha=0.3)
+    if train or validation:
+        axes.legend()
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=120)
+    write_bytes(path, image.getvalue())

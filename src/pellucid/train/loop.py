@@ -1,0 +1,172 @@
+"""The training loop, on one screen: update, log, validate, save, stop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from pellucid.config import RunConfig
+from pellucid.data.batching import Batches
+from pellucid.errors import NumericalError
+from pellucid.model.classifier import Classifier
+from pellucid.model.transformer import Transformer
+from pellucid.nn.initialization import seed_of
+from pellucid.train.averaging import MovingAverage
+from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
+from pellucid.train.journal import Metrics, Reporter, duration
+from pellucid.train.learning_rate import learning_rate
+from pellucid.train.objective import batch_loss
+from pellucid.train.optimizer import set_learning_rate
+from pellucid.train.precision import products_in
+
+
+@dataclass
+class Session:
+    """Everything that one run of the loop works with."""
+
+    config: RunConfig
+    model: Transformer | Classifier
+    optimizer: torch.optim.Optimizer
+    average: MovingAverage | None
+    batches: Batches
+    steps: int
+    peak: float
+    precision: str
+    device: torch.device
+    store: CheckpointStore
+    metrics: Metrics
+    reporter: Reporter
+    validate: Callable[[], dict[str, float]]  # scores of the weights to use, the loss among them
+    progress: Progress = field(default_factory=Progress)
+    stop_requested: Callable[[], bool] = lambda: False
+
+
+def train_until_done(session: Session) -> bool:
+    """Runs updates until the last one, early stopping, or a request to stop; false if it was a request."""
+    progress, train = session.progress, session.config.train
+    session.model.train()
+    while progress.step < session.steps and not is_out_of_patience(session):
+        started = time.monotonic()
+        gradient_norm, rate = update(session)
+        progress.seconds += time.monotonic() - started
+        show_progress(session, rate)
+        if progress.step % train.log_every == 0 or progress.step == session.steps:
+            log(session, gradient_norm, rate)
+        if session.store.is_milestone(progress.step):
+            validate_and_save(session)
+        elif session.stop_requested():
+            save(session)
+        if session.stop_requested():
+            return False
+    return True
+
+
+def update(session: Session) -> tuple[float, float]:
+    """One step of the optimizer over `accumulate` micro-batches, as if they were one batch: the gradient norm and rate."""
+    progress, train = session.progress, session.config.train
+    first = progress.step * train.accumulate
+    micro_batches = [session.batches[first + i].to(session.device) for i in range(train.accumulate)]
+    tokens = sum(batch.target_tokens for batch in micro_batches)
+    loss_sum = 0.0
+    for number, batch in enumerate(micro_batches, start=first):
+        torch.manual_seed(seed_of(session.config.seed, "dropout", number))  # so that resuming needs no generator's state
+        with products_in(session.precision, session.device):
+            loss = batch_loss(session.model, batch, train.label_smoothing)
+        (loss / tokens).backward()  # type: ignore[no-untyped-call]
+        loss_sum += loss.item()
+    norm = torch.nn.utils.clip_grad_norm_(session.model.parameters(), train.clip_norm or math.inf).item()
+    if not math.isfinite(loss_sum) or not math.isfinite(norm):
+        raise NumericalError(f"the loss or its gradient is not finite at step {progress.step + 1}",
+                             where=f"step {progress.step + 1}", why=f"loss {loss_sum / tokens}, gradient norm {norm}",
+                             fix="the weights were not touched; try a lower train.learning_rate, more warmup_steps, "
+                                 "or train.precision fp32")
+    rate = learning_rate(progress.step + 1, train.schedule, session.peak, train.warmup_steps, session.steps)
+    set_learning_rate(session.optimizer, rate)
+    session.optimizer.step()
+    session.optimizer.zero_grad(set_to_none=True)
+    progress.step += 1
+    if session.average is not None:
+        session.average.update(session.model, progress.step)
+    progress.source_tokens += sum(batch.source_tokens for batch in micro_batches)
+    progress.target_tokens += tokens
+    progress.loss_sum += loss_sum
+    progress.loss_tokens += tokens
+    return norm, rate
+
+
+def epoch_of(session: Session) -> int:
+    """The epoch, counted from 1, that the last update took its batches from."""
+    return (session.progress.step * session.config.train.accumulate - 1) // session.batches.per_epoch + 1
+
+
+def tokens_per_second(progress: Progress) -> float:
+    """Source and target tokens an update second, padding not counted."""
+    return (progress.source_tokens + progress.target_tokens) / max(progress.seconds, 1e-9)
+
+
+def log(session: Session, gradient_norm: float, rate: float) -> None:
+    """A line in metrics.jsonl: the mean loss since the line before."""
+    progress = session.progress
+    session.metrics.write({
+        "event": "train", "step": progress.step, "epoch": epoch_of(session),
+        "loss": progress.loss_sum / progress.loss_tokens, "learning_rate": rate, "gradient_norm": gradient_norm,
+        "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
+        "tokens_per_second": round(tokens_per_second(progress), 1), "seconds": round(progress.seconds, 3)})
+    progress.loss_sum, progress.loss_tokens = 0.0, 0
+
+
+def show_progress(session: Session, rate: float) -> None:
+    """Step, loss, rate, speed and time left, for people."""
+    progress = session.progress
+    left = progress.seconds / progress.step * (session.steps - progress.step)
+    session.reporter.progress(f"step {progress.step:,}/{session.steps:,}  "
+                              f"loss {progress.loss_sum / progress.loss_tokens:.3f}  rate {rate:.2e}  "
+                              f"{tokens_per_second(progress):,.0f} tokens/s  {duration(left)} left")
+
+
+def validate_and_save(session: Session) -> None:
+    """Scores the weights, notes whether they are the best so far, and saves everything."""
+    progress, monitor = session.progress, session.config.train.monitor
+    scores = session.validate()
+    session.model.train()
+    session.metrics.write({"event": "validation", "step": progress.step, **scores})
+    score = scores[monitor]
+    better = progress.best_score is None or is_better(monitor, score, progress.best_score)
+    if better:
+        progress.best_score, progress.best_step, progress.validations_without_gain = score, progress.step, 0
+    else:
+        progress.validations_without_gain += 1
+    save(session)
+    told = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
+    session.reporter.say(f"step {progress.step:,}  validation  {told}{'  (best)' if better else ''}")
+
+
+def save(session: Session) -> None:
+    """The checkpoint of this step, then the files that point to the best and the last one."""
+    progress, store = session.progress, session.store
+    save_checkpoint(store.path(progress.step), session.model, session.optimizer, session.average, progress)
+    point_to_best(session)
+    store.point_last(progress.step)
+
+
+def point_to_best(session: Session) -> None:
+    """Makes best.json say what the progress says."""
+    progress = session.progress
+    if progress.best_score is not None and session.store.path(progress.best_step).exists():
+        session.store.point_best(session.store.path(progress.best_step).name, progress.best_step,
+                                 session.config.train.monitor, progress.best_score)
+
+
+def is_better(monitor: str, score: float, than: float) -> bool:
+    """Lower for a loss, higher for every other score."""
+    return score < than if monitor == "loss" else score > than
+
+
+def is_out_of_patience(session: Session) -> bool:
+    """Whether early stopping is on and due."""
+    patience = session.config.train.patience
+    return patience is not None and session.progress.validations_without_gain >= patience

@@ -1,0 +1,47 @@
+"""README.md of a run folder: what this model is, what it was made from, how it scored, how it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pellucid.config import RunConfig
+from pellucid.files import read_json, write_text
+from pellucid.train.journal import duration
+
+
+def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> None:
+    """Writes README.md into the run folder `out`."""
+    data, environment = read_json(out / "data.json"), read_json(out / "environment.json")
+    verb = "classify" if config.task == "classification" else "generate"
+    model = config.model
+    rows = "".join(f"| {name} | {split.get('kept', '–')} | `{split['sha256'][:16]}…` |\n" for name, split in data.items())
+    stacks = f"{model.encoder_layers} encoder" + ("" if verb == "classify" else f" and {model.decoder_layers} decoder")
+    write_text(out / "README.md", f"""---
+library_name: pellucid
+pipeline_tag: {"text-classification" if verb == "classify" else "translation"}
+---
+
+# {out.name}
+
+A Transformer for {config.task}, trained by pellucid {environment["pellucid"]}: {summary["parameters"]:,} parameters,
+width {model.d_model}, {stacks} layers, {model.n_heads} heads, feed-forward width {model.d_ff},
+position {model.position}, norm {model.norm}, residual {model.residual}.
+
+Trained for {summary["step"]:,} updates on {summary["target_tokens"]:,} target tokens in {duration(summary["seconds"])}
+({environment["processor"]}, {environment["threads"]} threads, {environment["precision"]} products, torch
+{environment["packages"]["torch"]}). The weights in use are `checkpoints/{summary["best"]}`, chosen by validation
+{summary["monitor"]}: {summary["score"]:.4f}.
+
+| data | examples used | SHA-256 |
+|---|---|---|
+{rows}
+![loss](figures/loss.png)
+
+```
+pellucid {verb} {out} < input.txt
+pellucid evaluate {out}
+```
+
+Every choice is in `config.yaml`; the same configuration and seed on the same machine give the same weights.
+""")

@@ -1,0 +1,23 @@
+"""The number format of matrix products: bf16 where the processor multiplies it natively, fp32 elsewhere.
+
+Weights, gradients sums, norms and the optimizer stay fp32.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def resolve(precision: str, device: torch.device) -> str:
+    """"auto" → "bf16" or "fp32", by what the hardware has."""
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
+    has_bf16 = device.type == "cpu" and torch.backends.mkldnn.is_available() and torch.cpu._is_avx512_bf16_supported()
+    return "bf16" if has_bf16 else "fp32"
+
+
+def products_in(precision: str, device: torch.device) -> torch.autocast:
+    """A context in which matrix products run in `precision`."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")

@@ -1,0 +1,119 @@
+"""Scores of the weights in training, on data that they are not trained on."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from pellucid.config import RunConfig
+from pellucid.data.batching import Batches
+from pellucid.data.corpus import Corpus
+from pellucid.data.splits import Pairs
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.decode.generate import generate
+from pellucid.errors import ConfigError
+from pellucid.evaluate.classification import classification_statistics
+from pellucid.evaluate.significance import corpus_score
+from pellucid.evaluate.translation import translation_statistics
+from pellucid.model.classifier import Classifier
+from pellucid.model.transformer import Transformer
+from pellucid.train.averaging import MovingAverage
+from pellucid.train.objective import batch_loss
+from pellucid.train.precision import products_in
+
+Validation = Callable[[], dict[str, float]]
+
+
+def make_validation(config: RunConfig, model: Transformer | Classifier, average: MovingAverage | None,
+                    tokenizers: Tokenizers, splits: dict[str, Pairs], corpora: dict[str, Corpus],
+                    precision: str) -> Validation:
+    """A function that scores the weights to use (the moving average's, where there is one): loss and perplexity; accuracy
+    and macro-F1 of a classifier; BLEU and exact matches by greedy decoding when one of them is monitored.
+
+    Raises:
+        ConfigError: there is no validation data.
+    """
+    if "validation" not in corpora:
+        raise ConfigError("there is no validation data", where="data.validation",
+                          fix="give data.validation, or a data.validation_share above 0")
+    corpus = corpora["validation"]
+
+    def validate() -> dict[str, float]:
+        with using(average, model):
+            loss = mean_loss(model, corpus, config, precision)
+            scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+            if isinstance(model, Classifier):
+                scores |= classifier_scores(model, corpus, config, tokenizers, precision)
+            elif config.train.monitor in ("bleu", "exact"):
+                scores |= decoded_scores(model, list(splits["validation"]), config, tokenizers)
+        return scores
+
+    return validate
+
+
+@contextlib.contextmanager
+def using(average: MovingAverage | None, model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, with the average's weights for as long as this lasts."""
+    training = model.training
+    model.eval()
+    kept = {name: p.detach().clone() for name, p in model.named_parameters()} if average else {}
+    _fill(model, average.weights if average else {})
+    try:
+        yield
+    finally:
+        _fill(model, kept)
+        model.train(training)
+
+
+@torch.no_grad()
+def _fill(model: nn.Module, weights: dict[str, torch.Tensor]) -> None:
+    parameters = dict(model.named_parameters())
+    for name, tensor in weights.items():
+        parameters[name].copy_(tensor)
+
+
+def _batches(corpus: Corpus, config: RunConfig) -> Batches:
+    return Batches(corpus, config.train.batch_tokens, config.train.batch_sentences, seed=0)
+
+
+@torch.inference_mode()
+def mean_loss(model: Transformer | Classifier, corpus: Corpus, config: RunConfig, precision: str) -> float:
+    """The mean cross-entropy of real targets, without smoothing, in nats."""
+    batches, device = _batches(corpus, config), next(model.parameters()).device
+    total, count = 0.0, 0
+    for number in range(batches.per_epoch):
+        batch = batches[number].to(device)
+        with products_in(precision, device):
+            total += batch_loss(model, batch, smoothing=0.0).item()
+        count += batch.target_tokens
+    return total / count
+
+
+@torch.inference_mode()
+def classifier_scores(model: Classifier, corpus: Corpus, config: RunConfig, tokenizers: Tokenizers,
+                      precision: str) -> dict[str, float]:
+    """Accuracy and macro-F1, in percent."""
+    batches, device = _batches(corpus, config), next(model.parameters()).device
+    predicted, true = [], []
+    for number in range(batches.per_epoch):
+        batch = batches[number].to(device)
+        with products_in(precision, device):
+            predicted += model(batch.source, batch.real_source).argmax(-1).tolist()
+        true += batch.target[:, 0].tolist()
+    names = tokenizers.labels
+    statistics = classification_statistics([names[i] for i in predicted], [names[i] for i in true], names)
+    return {name: corpus_score(metric) for name, metric in statistics.items()}
+
+
+def decoded_scores(model: Transformer, pairs: list[tuple[str, str]], config: RunConfig,
+                   tokenizers: Tokenizers) -> dict[str, float]:
+    """BLEU and exact matches of greedy decoding, in percent."""
+    greedy = replace(config.decode, beam_size=1, n_best=1, sample=False)
+    outputs = generate(model, tokenizers, [a for a, _ in pairs], greedy, config.model.max_length)
+    statistics = translation_statistics([output.text for output in outputs], [b for _, b in pairs])
+    return {name: corpus_score(statistics[name]) for name in ("bleu", "exact")}

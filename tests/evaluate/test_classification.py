@@ -1,0 +1,119 @@
+"""Classification scores: by hand, against plain counting, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.evaluate.classification import (
+    LabelScores,
+    classification_scores,
+    confusion_table,
+    confusion_text,
+)
+from pellucid.evaluate.significance import paired_bootstrap
+
+LABELS = ["bad", "fair", "good"]
+TRUE = ["bad", "bad", "bad", "fair", "good", "good"]
+PREDICTED = ["bad", "bad", "good", "good", "good", "bad"]
+COLUMNS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1, max_size=30)
+
+
+def test_by_hand() -> None:
+    scores = classification_scores(PREDICTED, TRUE, LABELS, resamples=100)
+    assert scores.accuracy == pytest.approx(50)
+    expected = {"bad": (200 / 3, 200 / 3, 200 / 3, 3), "fair": (0, 0, 0, 1), "good": (100 / 3, 50, 40, 2)}
+    for label, values in expected.items():
+        assert astuple(scores.by_label[label]) == pytest.approx(values)
+    assert scores.macro_f1 == pytest.approx((200 / 3 + 0 + 40) / 3)
+    assert scores.confusion.tolist() == [[2, 0, 1], [0, 0, 1], [1, 0, 1]]
+
+
+def test_labels_that_never_occur_do_not_lower_macro_f1() -> None:
+    scores = classification_scores(["a", "b"], ["a", "b"], ["a", "b", "never"], resamples=20)
+    assert (scores.accuracy, scores.macro_f1) == (100.0, 100.0)
+    assert scores.by_label["never"] == LabelScores(0.0, 0.0, 0.0, 0)
+    assert scores.interval == {"accuracy": (100.0, 100.0), "macro_f1": (100.0, 100.0)}
+
+
+def test_a_label_that_is_only_predicted_counts_as_zero() -> None:
+    # a: 1 hit of 1 predicted and 2 true, F1 = 2/3; b: never true, F1 = 0.
+    scores = classification_scores(["a", "b"], ["a", "a"], ["a", "b"], resamples=20)
+    assert scores.macro_f1 == pytest.approx(100 / 3)
+
+
+@given(COLUMNS)
+@settings(max_examples=60, deadline=None)
+def test_scores_follow_from_the_confusion_table(pairs: list[tuple[str, str]]) -> None:
+    predicted, true = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    scores = classification_scores(predicted, true, LABELS, resamples=10)
+    table = scores.confusion
+    assert table.dtype == np.int64
+    for i, label_true in enumerate(LABELS):
+        for j, label_predicted in enumerate(LABELS):
+            assert table[i, j] == pairs.count((label_predicted, label_true))
+    assert scores.accuracy == pytest.approx(100 * table.trace() / table.sum())
+    f1 = []
+    for i, label in enumerate(LABELS):
+        marginals = table[i].sum() + table[:, i].sum()
+        if marginals:
+            f1.append(200 * table[i, i] / marginals)
+            assert scores.by_label[label].f1 == pytest.approx(f1[-1])
+    assert scores.macro_f1 == pytest.approx(sum(f1) / len(f1))
+    for low, high in scores.interval.values():
+        assert 0 <= low <= high <= 100
+
+
+@given(COLUMNS, st.permutations(LABELS))
+@settings(max_examples=30, deadline=None)
+def test_the_order_of_the_labels_changes_no_score(pairs: list[tuple[str, str]], labels: list[str]) -> None:
+    predicted, true = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    scores = classification_scores(predicted, true, LABELS, resamples=10)
+    others = classification_scores(predicted, true, labels, resamples=10)
+    assert scores.accuracy == others.accuracy
+    assert scores.macro_f1 == pytest.approx(others.macro_f1)
+    assert {label: others.by_label[label] for label in LABELS} == scores.by_label
+
+
+def test_two_classifiers_are_compared() -> None:
+    generator = np.random.default_rng(0)
+    true = [str(label) for label in generator.choice(LABELS, size=200)]
+    poor = classification_scores(["bad"] * 200, true, LABELS, resamples=10)
+    for name in ("accuracy", "macro_f1"):
+        good = classification_scores(true, true, LABELS, resamples=10)
+        comparison = paired_bootstrap(good.statistics[name], poor.statistics[name], resamples=200)
+        assert comparison.p < 0.01
+        assert comparison.difference == pytest.approx(getattr(good, name) - getattr(poor, name))
+
+
+def test_the_table_as_text() -> None:
+    expected = "true \\ predicted  bad  fair  good\nbad                 2     0     1\n"
+    expected += "fair                0     0     1\ngood                1     0     1"
+    assert confusion_text(confusion_table(PREDICTED, TRUE, LABELS), LABELS) == expected
+    assert classification_scores(PREDICTED, TRUE, LABELS, resamples=1).confusion_text == expected
+
+
+def test_chinese_labels_take_two_columns_a_character() -> None:
+    text = confusion_text(np.array([[1000000, 2], [3, 4]]), ["好", "坏坏"])
+    assert text.splitlines()[1:] == ["好                1000000     2", "坏坏                    3     4"]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "true", "labels", "message"),
+    [
+        (["a"], ["a", "a"], ["a"], "1 predicted labels but 2 true ones"),
+        ([], [], ["a"], "nothing to score"),
+        (["a", "c"], ["a", "b"], ["a", "b"], "predicted label 'c' of sentence 2 is not one of"),
+        (["a"], ["c"], ["a", "b"], "true label 'c' of sentence 1 is not one of"),
+        (["a"], ["a"], ["a", "a"], "listed twice"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(
+    predicted: list[str], true: list[str], labels: list[str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        classification_scores(predicted, true, labels)

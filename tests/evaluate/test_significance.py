@@ -1,0 +1,159 @@
+"""Bootstrap intervals and the paired test: sacreBLEU's on the same resamples, and truths that hold for any metric."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest
+
+from pellucid.evaluate.significance import (
+    SentenceStatistics,
+    bootstrap_interval,
+    corpus_score,
+    mean_percentage,
+    paired_bootstrap,
+    resampled_scores,
+)
+from pellucid.evaluate.translation import translation_statistics
+
+WORDS = "the a small old cat dog house river sees finds near under quickly and then green door opens".split()
+
+
+def damaged(lines: list[str], rate: float, seed: int) -> list[str]:
+    """The lines with a share of their words replaced by others."""
+    generator = np.random.default_rng(seed)
+    return [
+        " ".join(str(generator.choice(WORDS)) if generator.random() < rate else word for word in line.split())
+        for line in lines
+    ]
+
+
+def corpus(n: int) -> list[str]:
+    generator = np.random.default_rng(0)
+    return [" ".join(generator.choice(WORDS, size=generator.integers(5, 15))) for _ in range(n)]
+
+
+def mean_metric(values: NDArray[np.float64]) -> SentenceStatistics:
+    return SentenceStatistics("mean", np.stack([values, np.ones(len(values))], axis=1), mean_percentage)
+
+
+@pytest.mark.parametrize(("name", "metric"), [("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())])
+def test_interval_is_as_wide_as_sacrebleus(name: str, metric: Metric, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "12345")
+    references = corpus(60)
+    hypotheses = damaged(references, 0.3, seed=1)
+    theirs = metric.corpus_score(hypotheses, [references], n_bootstrap=200)
+    low, high = bootstrap_interval(translation_statistics(hypotheses, references)[name], resamples=200)
+    assert (high - low) / 2 == pytest.approx(theirs._ci, rel=1e-4)
+    assert low < theirs.score < high
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.22, 0.24, 0.3])
+def test_paired_test_gives_sacrebleus_p(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "12345")
+    references = corpus(80)
+    baseline, system = damaged(references, 0.2, seed=2), damaged(references, rate, seed=3)
+    metrics = {"bleu": BLEU(), "chrf": CHRF()}
+    theirs = PairedTest([("a", baseline), ("b", system)], metrics, [references], test_type="bs", n_samples=1000)()[1]
+    ours_a, ours_b = translation_statistics(baseline, references), translation_statistics(system, references)
+    for name, key in (("bleu", "BLEU"), ("chrf", "chrF2")):
+        comparison = paired_bootstrap(ours_a[name], ours_b[name])
+        # The same sentences are drawn; only sums in float32 there and float64 here can move a resample across.
+        assert comparison.p == pytest.approx(theirs[key][1].p_value, abs=0.003)
+        assert comparison.difference == pytest.approx(theirs[key][0].score - theirs[key][1].score)
+
+
+def test_a_system_does_not_differ_from_itself() -> None:
+    references = corpus(30)
+    hypotheses = damaged(references, 0.3, seed=4)
+    for metric in translation_statistics(hypotheses, references).values():
+        comparison = paired_bootstrap(metric, metric, names=("runs/x", "runs/y"), resamples=100)
+        assert (comparison.difference, comparison.p) == (0.0, 1.0)
+        assert (comparison.score, comparison.a, comparison.b) == (metric.name, "runs/x", "runs/y")
+
+
+def test_a_clearly_better_system_is_significant() -> None:
+    references = corpus(100)
+    worse = translation_statistics(damaged(references, 0.5, seed=5), references)
+    better = translation_statistics(damaged(references, 0.1, seed=6), references)
+    for name in ("bleu", "bleu_lowercase", "chrf", "ter", "meteor", "exact"):
+        comparison = paired_bootstrap(better[name], worse[name], resamples=500)
+        assert comparison.p < 0.01
+        assert (comparison.difference > 0) == (name != "ter")
+
+
+def test_equally_good_systems_fall_below_p_as_often_as_documented() -> None:
+    generator = np.random.default_rng(8)
+    trials = 1000
+    below = 0
+    for _ in range(trials):
+        a, b = mean_metric(generator.normal(size=60)), mean_metric(generator.normal(size=60))
+        below += paired_bootstrap(a, b, resamples=150).p < 0.05
+    assert 0.08 < below / trials < 0.14
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=20), st.integers(1, 60), st.integers(0, 2**32))
+@settings(max_examples=50, deadline=None)
+def test_interval_is_ordered_within_the_extremes_and_repeatable(values: list[float], resamples: int, seed: int) -> None:
+    metric = mean_metric(np.array(values))
+    low, high = bootstrap_interval(metric, resamples, seed)
+    slack = 1e-9
+    assert 100 * min(values) - slack <= low <= high <= 100 * max(values) + slack
+    assert bootstrap_interval(metric, resamples, seed) == (low, high)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=20), st.integers(0, 2**32))
+@settings(max_examples=50, deadline=None)
+def test_swapping_the_systems_turns_the_difference_and_keeps_p(pairs: list[tuple[float, float]], seed: int) -> None:
+    a, b = (mean_metric(np.array(column)) for column in zip(*pairs, strict=True))
+    forth, back = paired_bootstrap(a, b, ("x", "y"), 40, seed), paired_bootstrap(b, a, ("y", "x"), 40, seed)
+    assert (forth.difference, forth.p) == (-back.difference, back.p)
+    assert 0 < forth.p <= 1
+
+
+def test_interval_of_a_mean_is_near_the_normal_one() -> None:
+    values = np.random.default_rng(9).normal(size=400)
+    low, high = bootstrap_interval(mean_metric(values), resamples=2000)
+    error = 100 * values.std() / np.sqrt(400)
+    assert low == pytest.approx(100 * values.mean() - 1.96 * error, abs=0.2 * error)
+    assert high == pytest.approx(100 * values.mean() + 1.96 * error, abs=0.2 * error)
+
+
+def test_resamples_are_the_same_sentences_for_every_metric_of_that_length() -> None:
+    values = np.random.default_rng(10).normal(size=25)
+    once, twice = resampled_scores(mean_metric(values), 30), resampled_scores(mean_metric(2 * values), 30)
+    np.testing.assert_allclose(twice, 2 * once)
+
+
+def test_an_infinite_score_stays_infinite_in_the_interval() -> None:
+    metric = SentenceStatistics("endless", np.ones((3, 1)), lambda _: float("inf"))
+    assert bootstrap_interval(metric, resamples=40) == (float("inf"), float("inf"))
+
+
+@pytest.mark.parametrize("table", [np.zeros((0, 2)), np.zeros(3), np.zeros((2, 2, 2))])
+def test_a_table_of_the_wrong_shape_is_refused(table: NDArray[np.float64]) -> None:
+    with pytest.raises(ValueError, match="at least one sentence"):
+        SentenceStatistics("mean", table, mean_percentage)
+
+
+def test_a_number_that_is_not_finite_is_refused_with_its_sentence() -> None:
+    with pytest.raises(ValueError, match="mean: the statistics of sentence 2 are not finite"):
+        mean_metric(np.array([0.0, np.nan, 1.0]))
+
+
+def test_wrong_pairs_and_no_resamples_are_refused() -> None:
+    three, four = mean_metric(np.ones(3)), mean_metric(np.ones(4))
+    with pytest.raises(ValueError, match="runs/x has 3 sentences and runs/y has 4"):
+        paired_bootstrap(three, four, ("runs/x", "runs/y"))
+    with pytest.raises(ValueError, match="cannot compare mean with other"):
+        paired_bootstrap(three, SentenceStatistics("other", three.statistics, mean_percentage))
+    with pytest.raises(ValueError, match="at least one resample, got 0"):
+        bootstrap_interval(three, resamples=0)
+    assert corpus_score(three) == 100.0

@@ -1,0 +1,90 @@
+"""Initial weights: their distributions, and that each parameter draws on its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from pellucid.nn.embeddings import Embedding, OutputProjection
+from pellucid.nn.initialization import initialize, seed_of
+from pellucid.nn.layer_norm import LayerNorm
+from pellucid.nn.positional_encoding import LearnedPosition, T5Position
+
+Parts = dict[str, nn.Module]
+
+
+def model(parts: Parts | None = None, seed: int = 1, gain: Callable[[str], float] = lambda name: 1.0) -> nn.Module:
+    if parts is None:
+        parts = {"embedding": Embedding(2000, 48), "output": OutputProjection(2000, 48), "linear": nn.Linear(300, 200),
+                 "small": nn.Linear(300, 200), "norm": LayerNorm(48), "learned": LearnedPosition(48, 3000),
+                 "t5": T5Position(8, True)}
+    made = nn.ModuleDict(parts)
+    initialize(made, seed, gain)
+    return made
+
+
+def test_matrices_fill_xaviers_interval() -> None:
+    weight = model()["linear"].weight
+    bound = math.sqrt(6 / 500)
+    assert 0.999 * bound < weight.abs().max() <= bound
+    assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.01)
+    assert abs(weight.mean()) < 5 * bound / math.sqrt(3 * weight.numel())
+
+
+def test_the_gain_scales_the_matrix_it_is_asked_for() -> None:
+    plain = model()
+    scaled = model(gain=lambda name: 0.25 if name == "small.weight" else 1.0)
+    torch.testing.assert_close(scaled["small"].weight, 0.25 * plain["small"].weight)
+    assert torch.equal(scaled["linear"].weight, plain["linear"].weight)
+
+
+@pytest.mark.parametrize("name", ["embedding", "output"])
+def test_embeddings_have_the_variance_that_the_root_of_d_undoes(name: str) -> None:
+    part = model()[name]
+    assert part.weight.std().item() == pytest.approx(48**-0.5, rel=0.02)
+    if isinstance(part, Embedding):
+        assert part(torch.arange(2000)[None]).std().item() == pytest.approx(1, rel=0.02)
+
+
+def test_biases_begin_at_0_and_gains_at_1() -> None:
+    made = model()
+    assert not made["linear"].bias.any()
+    assert not made["norm"].bias.any()
+    assert (made["norm"].gain == 1).all()
+    assert made["learned"].table.std().item() == pytest.approx(0.02, rel=0.02)
+
+
+def test_the_seed_decides() -> None:
+    a, b, c = model(seed=1).state_dict(), model(seed=1).state_dict(), model(seed=2).state_dict()
+    for name, value in a.items():
+        assert torch.equal(value, b[name])
+        assert torch.equal(value, c[name]) == (name.startswith("norm") or name.endswith("bias"))
+
+
+def test_twins_differ() -> None:
+    made = model()
+    assert not torch.equal(made["linear"].weight, made["small"].weight)
+    assert not torch.equal(made["embedding"].weight, made["output"].weight)
+
+
+def test_a_part_more_or_less_moves_no_other() -> None:
+    alone = model({"linear": nn.Linear(300, 200)})
+    assert torch.equal(alone["linear"].weight, model()["linear"].weight)
+
+
+def test_torchs_own_generator_is_neither_read_nor_moved() -> None:
+    parts = {"linear": nn.Linear(4, 4), "embedding": Embedding(5, 4)}
+    before = torch.get_rng_state()
+    model(parts)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_seeds_are_63_bits_and_differ_by_every_part() -> None:
+    seeds = {seed_of(1, "a"), seed_of(2, "a"), seed_of(1, "b"), seed_of("1", "a", "b"), seed_of(1, "ab"), seed_of(11, "a")}
+    assert len(seeds) == 6
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert seed_of(1, "a") == seed_of(1, "a")

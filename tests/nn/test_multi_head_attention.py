@@ -1,0 +1,145 @@
+"""Multi-head attention against torch's, and a step at a time against all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pellucid.nn.linear_attention import LinearAttention
+from pellucid.nn.masks import Mask, causal, full, padding, window
+from pellucid.nn.multi_head_attention import MultiHeadAttention
+from pellucid.nn.positional_encoding import (
+    AlibiPosition,
+    NoPosition,
+    RotaryPosition,
+    T5Position,
+    TransformerXlPosition,
+)
+from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
+
+Close = Callable[..., None]
+Randomize = Callable[[nn.Module], nn.Module]
+D, H = 12, 3
+REAL = torch.tensor([[True, True, True, True, False], [False, True, True, True, True]])
+POSITIONS: dict[str, Callable[[], NoPosition]] = {
+    "none": NoPosition, "rotary": lambda: RotaryPosition(D // H), "alibi": lambda: AlibiPosition(H),
+    "t5": lambda: T5Position(H, False), "transformer_xl": lambda: TransformerXlPosition(D, H)}
+
+
+def pair(dtype: torch.dtype, randomize: Randomize) -> tuple[MultiHeadAttention, nn.MultiheadAttention]:
+    ours = MultiHeadAttention(D, H, NoPosition(), ScaledDotProductAttention()).to(dtype)
+    theirs = nn.MultiheadAttention(D, H, batch_first=True).to(dtype)
+    randomize(theirs)
+    projections = (ours.query, ours.key, ours.value)
+    weights = (*theirs.in_proj_weight.chunk(3), theirs.out_proj.weight)
+    biases = (*theirs.in_proj_bias.chunk(3), theirs.out_proj.bias)
+    for linear, weight, bias in zip((*projections, ours.output), weights, biases, strict=True):
+        linear.weight.data, linear.bias.data = weight.data.clone(), bias.data.clone()
+    return ours, theirs
+
+
+def joint_mask(kind: str, queries: Tensor, keys: Tensor) -> Mask:
+    mask = full(queries, keys)
+    if "causal" in kind:
+        mask &= causal(queries, keys)
+    if "window" in kind:
+        mask &= window(queries, keys, 1)
+    if "padding" in kind:
+        mask &= padding(queries, keys, REAL)
+    return mask
+
+
+def torch_arguments(mask: Mask, t: int, s: int) -> dict[str, Tensor | None]:
+    """The same mask in torch's words, where true is forbidden."""
+    bare = Mask(mask.query_positions, mask.key_positions, None, mask.causal, mask.window).allowed
+    return {"attn_mask": None if bare is None else ~bare[0, 0].expand(t, s),
+            "key_padding_mask": None if mask.real_keys is None else ~mask.real_keys}
+
+
+def check(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, x: Tensor, memory: Tensor, mask: Mask,
+          close: Close) -> None:
+    t, s = x.shape[1], memory.shape[1]
+    actual = ours(x, memory, mask)
+    expected, weights = theirs(x, memory, memory, average_attn_weights=False, **torch_arguments(mask, t, s))
+    answerable = torch.ones(2, t, dtype=torch.bool)
+    if mask.answerable is not None:  # where there is nothing to see, torch gives NaN
+        answerable = mask.answerable[:, 0, :, 0].expand(2, t)
+    close(actual[answerable], expected[answerable])
+    (q,) = ours._heads(x, ours.query)
+    k, _ = ours._heads(memory, ours.key, ours.value)
+    rows = answerable[:, None].expand(2, H, t)
+    close(ours.kernel.weights(q, k, mask, None)[rows], weights[rows])
+    inputs = [x] if memory is x else [x, memory]
+    upstream = torch.randn_like(actual) * answerable[..., None]
+    expected = expected.masked_fill(~answerable[..., None], 0)
+    if answerable.all():
+        for a, e in zip(torch.autograd.grad(actual, inputs, upstream), torch.autograd.grad(expected, inputs, upstream),
+                        strict=True):
+            close(a, e)
+
+
+@pytest.mark.parametrize("kind", ["full", "causal", "padding", "causal padding", "window", "causal window padding"])
+def test_self_attention_is_torchs(kind: str, dtype: torch.dtype, close: Close, randomize: Randomize) -> None:
+    ours, theirs = pair(dtype, randomize)
+    x = torch.randn(2, 5, D, dtype=dtype, requires_grad=True)
+    positions = torch.arange(5)
+    check(ours, theirs, x, x, joint_mask(kind, positions, positions), close)
+
+
+@pytest.mark.parametrize("kind", ["full", "padding", "window padding"])
+@pytest.mark.parametrize("t", [1, 3, 7])
+def test_cross_attention_is_torchs(t: int, kind: str, dtype: torch.dtype, close: Close, randomize: Randomize) -> None:
+    ours, theirs = pair(dtype, randomize)
+    x = torch.randn(2, t, D, dtype=dtype, requires_grad=True)
+    memory = torch.randn(2, 5, D, dtype=dtype, requires_grad=True)
+    check(ours, theirs, x, memory, joint_mask(kind, torch.arange(t), torch.arange(5)), close)
+
+
+def test_every_parameter_gets_torchs_gradient(dtype: torch.dtype, close: Close, randomize: Randomize) -> None:
+    ours, theirs = pair(dtype, randomize)
+    x, positions = torch.randn(2, 5, D, dtype=dtype), torch.arange(5)
+    ours(x, x, causal(positions, positions)).square().sum().backward()
+    forbidden = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    theirs(x, x, x, attn_mask=forbidden)[0].square().sum().backward()
+    joint = torch.cat([ours.query.weight.grad, ours.key.weight.grad, ours.value.weight.grad])
+    close(joint, theirs.in_proj_weight.grad, 1e-4 if dtype == torch.float32 else 0)
+    close(ours.output.weight.grad, theirs.out_proj.weight.grad, 1e-4 if dtype == torch.float32 else 0)
+    close(ours.output.bias.grad, theirs.out_proj.bias.grad, 1e-4 if dtype == torch.float32 else 0)
+
+
+def kernel_named(name: str) -> ScaledDotProductAttention | LinearAttention:
+    return LinearAttention() if name == "linear" else ScaledDotProductAttention()
+
+
+@pytest.mark.parametrize(("position", "kernel", "size"), [*((p, "softmax", None) for p in POSITIONS),
+                                                          *((p, "softmax", 2) for p in POSITIONS),
+                                                          ("none", "linear", None)])
+def test_continuing_step_by_step_is_attending_at_once(position: str, kernel: str, size: int | None,
+                                                      dtype: torch.dtype, close: Close, randomize: Randomize) -> None:
+    attention = MultiHeadAttention(D, H, POSITIONS[position](), kernel_named(kernel)).to(dtype)
+    randomize(attention)
+    x, positions = torch.randn(2, 6, D, dtype=dtype), torch.arange(6)
+    whole = attention(x, x, causal(positions, positions) & window(positions, positions, size))
+    cache = attention.remember(x[:, :0], positions[:0])
+    for t in range(6):
+        here, so_far = positions[t : t + 1], positions[: t + 1]
+        out, cache = attention.continue_(x[:, t : t + 1], cache, causal(here, so_far) & window(here, so_far, size))
+        close(out[:, 0], whole[:, t])
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_recalling_is_attending(position: str, dtype: torch.dtype, close: Close, randomize: Randomize) -> None:
+    attention = MultiHeadAttention(D, H, POSITIONS[position](), ScaledDotProductAttention()).to(dtype)
+    randomize(attention)
+    x, memory = torch.randn(2, 3, D, dtype=dtype), torch.randn(2, 5, D, dtype=dtype)
+    mask = padding(torch.arange(3), torch.arange(5), REAL)
+    cache = attention.remember(memory, mask.key_positions)
+    close(attention.recall(x, cache, mask), attention(x, memory, mask))
+
+
+def test_a_width_that_heads_cannot_share_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"10 .* 3"):
+        MultiHeadAttention(10, 3, NoPosition(), ScaledDotProductAttention())
