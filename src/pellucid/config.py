@@ -242,7 +242,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "train.validate_every": (1, math.inf),
     "train.log_every": (1, math.inf),
     "decode.beam_size": (1, 1000),
-    "decode.length_penalty": (-10, 10),
+    "decode.length_penalty": (-5, 5),
     "decode.min_length": (0, math.inf),
     "decode.max_length": (1, math.inf),
     "decode.n_best": (1, 1000),
@@ -287,8 +287,8 @@ def _check_pairs(config: RunConfig) -> None:
     if decode.n_best > decode.beam_size and not decode.sample:
         raise ConfigError(f"decode.n_best {decode.n_best} is above decode.beam_size {decode.beam_size}",
                           where="decode.n_best", fix=f"use a beam of at least {decode.n_best}")
-    if decode.min_length > decode.max_length:
-        raise ConfigError("decode.min_length is above decode.max_length", where="decode.min_length")
+    if decode.min_length >= decode.max_length:
+        raise ConfigError("decode.min_length must be below decode.max_length", where="decode.min_length")
     wanted = {"seq2seq": ("loss", "bleu", "exact"), "classification": ("loss", "accuracy", "macro_f1")}[config.task]
     if config.train.monitor not in wanted:
         raise ConfigError(f"train.monitor {config.train.monitor} does not exist for {config.task}",

@@ -217,6 +217,27 @@ def test_a_parquet_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
         assert "damaged" in str(refused(path))
 
 
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl", "a.json", "a.tsv.gz", "a.parquet"])
+def test_a_file_changed_anywhere_is_read_or_refused(tmp_path: Path, name: str) -> None:
+    rng = random.Random(name)
+    path = tmp_path / name
+    whole = as_tsv(PAIRS).encode() if "tsv" in name else as_jsonl(PAIRS).encode()
+    if name == "a.parquet":
+        whole = parquet(path, {"source": [a for a, _ in PAIRS], "target": [b for _, b in PAIRS]}).read_bytes()
+    refusals = []
+    for _ in range(150):
+        changed = bytearray(whole)
+        for _ in range(rng.randint(1, 3)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        written(path, bytes(changed))
+        try:
+            pairs_of(path)
+        except DataError as error:
+            refusals.append(error.where)
+    assert refusals
+    assert all(where.startswith(str(path)) for where in refusals)
+
+
 def test_parquet_columns_are_checked(tmp_path: Path) -> None:
     assert "did you mean sources" in refused(parquet(tmp_path / "a.parquet", {"sources": ["a"], "target": ["b"]})).fix
     assert "row 2" in refused(parquet(tmp_path / "b.parquet", {"source": ["a", None], "target": ["b", "c"]})).where
@@ -269,27 +290,3 @@ def test_places(tmp_path: Path) -> None:
     assert place(Split(path="d/a.tsv.gz"), 3) == "d/a.tsv.gz:3"
     assert place(Split(path="a.parquet"), 3) == "a.parquet, row 3"
     assert place(Split(source="a", target="b"), 3) == "a:3 and b:3"
-
-
-def test_a_hub_data_set_is_written_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("datasets")
-    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    folder = tmp_path / "set"
-    folder.mkdir()
-    written(folder / "train.jsonl", as_jsonl(PAIRS))
-    written(folder / "test.jsonl", as_jsonl(PAIRS[:1]))
-    fields = fields_for("seq2seq", DataConfig())
-    assert list(read_pairs(Split(path=f"hub:{folder}"), fields)) == PAIRS
-    assert list(read_pairs(Split(path=f"hub:{folder}#test"), fields)) == PAIRS[:1]
-    kept = list((tmp_path / "cache" / "hub").iterdir())
-    assert len(kept) == 2
-    times = {path: path.stat().st_mtime_ns for path in kept}
-    assert list(read_pairs(Split(path=f"hub:{folder}#train"), fields)) == PAIRS
-    assert {path: path.stat().st_mtime_ns for path in kept} == times
-    written(folder / "train.jsonl", as_jsonl(PAIRS[1:]))
-    assert list(read_pairs(Split(path=f"hub:{folder}"), fields)) == PAIRS[1:]
-    with pytest.raises(DataError, match="Hub data set cannot be read"):
-        list(read_pairs(Split(path=f"hub:{folder}#none"), fields))
-    with pytest.raises(ConfigError, match="no Hub address"):
-        list(read_pairs(Split(path="hub:"), fields))

@@ -82,7 +82,6 @@ def test_a_pair_is_located_by_its_line(tmp_path: Path, table: Path) -> None:
     for index, (source, target) in list(enumerate(splits["validation"]))[::40]:
         number = lines.index(f"{source}\t{target}") + 1
         assert splits["validation"].locate(index) == f"{table}:{number}"
-        assert splits["validation"].locate_label(target) == f"{table}:{number}"
     with pytest.raises(IndexError):
         splits["train"].locate(10_000)
 

@@ -198,21 +198,14 @@ def test_symbols_and_digits() -> None:
 
 
 def test_training_samples_the_lines_it_is_told_to() -> None:
-    seen: list[int] = []
-
-    class Many:
-        def __iter__(self) -> Any:
-            for i in range(5000):
-                seen.append(i)
-                yield f"word{i % 7}", f"wort{i}"
-
-    sample = build._sample(Many(), 100)
-    assert len(sample) == 100
-    assert sample == build._sample(Many(), 100)
+    many = [(f"word{i}", str(i)) for i in range(5000)]
+    sample = build._sample(iter(many), 100)
+    assert sample == build._sample(iter(many), 100)
     assert len(set(sample)) == 100
-    mean = sum(int(b.removeprefix("wort")) for _, b in sample) / 100
-    assert 2000 < mean < 3000
-    assert build._sample(ENGLISH, 3) == ENGLISH
+    assert 2000 < sum(int(b) for _, b in sample) / 100 < 3000
+    assert build._sample(many, 5000) == many
+    small = trained(ENGLISH * 2, vocab_size=24, sample_lines=len(ENGLISH) * 2)
+    assert small.source.serialized() == trained(ENGLISH * 2, vocab_size=24).source.serialized()
 
 
 def labelled(n: int = 30) -> list[tuple[str, str]]:

@@ -23,7 +23,8 @@ from pellucid.nn.positional_encoding import (
 
 Close = Callable[..., None]
 ALL: dict[str, Callable[[], NoPosition]] = {
-    "none": NoPosition, "embed sinusoidal": lambda: SinusoidalPosition(8), "embed learned": lambda: LearnedPosition(8, 9),
+    "none": NoPosition,
+    "embed sinusoidal": lambda: SinusoidalPosition(8), "embed learned": lambda: LearnedPosition(8, 9),
     "rotate rotary": lambda: RotaryPosition(4), "bias alibi": lambda: AlibiPosition(2),
     "bias t5": lambda: T5Position(2, True), "bias transformer_xl": lambda: TransformerXlPosition(8, 2)}
 
@@ -124,7 +125,8 @@ def test_alibi_slopes_as_published() -> None:
                0.02209709, 0.015625, 0.01104854, 0.0078125, 0.00552427, 0.00390625]
     assert alibi_slopes(16) == pytest.approx(sixteen, abs=1e-8)
     # Twelve heads: those of eight, then every second one of sixteen.
-    assert alibi_slopes(12) == pytest.approx([*alibi_slopes(8), 0.70710678, 0.35355339, 0.17677670, 0.08838835], abs=1e-8)
+    twelve = [*alibi_slopes(8), 0.70710678, 0.35355339, 0.17677670, 0.08838835]
+    assert alibi_slopes(12) == pytest.approx(twelve, abs=1e-8)
     assert all(len(alibi_slopes(n)) == n for n in range(1, 40))
 
 

@@ -30,7 +30,7 @@ def sinusoid(distance: int, dtype: torch.dtype) -> Tensor:
     return torch.tensor([f(a) for a in angles for f in (math.sin, math.cos)], dtype=dtype)
 
 
-def four_terms(attention: MultiHeadAttention, x: Tensor, i: int, j: int, at: tuple[Tensor, Tensor], head: int) -> Tensor:
+def four_terms(attention: MultiHeadAttention, x: Tensor, i: int, j: int, distance: int, head: int) -> Tensor:
     """Dai et al. 2019, section 3.3: (a) content by content, (b) content by distance, (c) u by content, (d) v by
     distance; u is the bias of the query projection and v = u + position_bias."""
     part = slice(head * WIDTH, (head + 1) * WIDTH)
@@ -39,7 +39,7 @@ def four_terms(attention: MultiHeadAttention, x: Tensor, i: int, j: int, at: tup
     k = attention.key.weight[part] @ x[j] + attention.key.bias[part]
     u = attention.query.bias[part]
     v = u + position.position_bias[head]
-    r = position.projection.weight[part] @ sinusoid(int(at[0][i] - at[1][j]), x.dtype)
+    r = position.projection.weight[part] @ sinusoid(distance, x.dtype)
     return q @ k + q @ r + u @ k + v @ r
 
 
@@ -53,7 +53,7 @@ def naive(attention: MultiHeadAttention, x: Tensor, mask: Mask, row: int) -> Ten
     values = x @ attention.value.weight.T + attention.value.bias
     heads = []
     for head in range(H):
-        scores = torch.stack([torch.stack([four_terms(attention, x, i, j, (queries, keys), head)
+        scores = torch.stack([torch.stack([four_terms(attention, x, i, j, int(queries[i] - keys[j]), head)
                                            for j in range(length)]) for i in range(length)]) / math.sqrt(WIDTH)
         weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
         heads.append(weights @ values[:, head * WIDTH : (head + 1) * WIDTH])

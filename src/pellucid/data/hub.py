@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pellucid.errors import ConfigError, DataError
-from pellucid.files import write_folder
+from pellucid.files import cache_folder, write_folder
 
 PREFIX = "hub:"
 _FILE = "data.jsonl"
@@ -28,11 +28,6 @@ def is_address(path: str) -> bool:
 def with_split(path: str, split: str) -> str:
     """`path` with ``#split`` added where it is an address that names none."""
     return f"{path}#{split}" if is_address(path) and "#" not in path else path
-
-
-def cache_folder() -> Path:
-    """$PELLUCID_CACHE, or ~/.cache/pellucid."""
-    return Path(os.environ.get("PELLUCID_CACHE") or Path.home() / ".cache" / "pellucid")
 
 
 def fetch(address: str) -> str:
@@ -49,7 +44,7 @@ def fetch(address: str) -> str:
     state = _local_state(Path(name)) if Path(name).is_dir() else ""
     digest = hashlib.sha256(f"{address}\n{state}".encode()).hexdigest()[:12]
     readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{name} {split}")[-60:].strip("-")
-    folder = cache_folder() / "hub" / f"{readable}-{digest}"
+    folder = cache_folder("hub") / f"{readable}-{digest}"
     if not (folder / _FILE).is_file():
         write_folder(folder, lambda place: _download(name, configuration, split, place / _FILE))
     return str(folder / _FILE)
@@ -62,6 +57,12 @@ def _local_state(folder: Path) -> str:
 
 
 def _download(name: str, configuration: str | None, split: str, file: Path) -> None:
+    with file.open("w", encoding="utf-8", newline="\n") as output:
+        for row in _rows(name, configuration, split):
+            output.write(json.dumps(row, ensure_ascii=True, default=str) + "\n")
+
+
+def _rows(name: str, configuration: str | None, split: str) -> Iterator[dict[str, Any]]:
     try:
         import datasets
     except ImportError as error:
@@ -70,9 +71,8 @@ def _download(name: str, configuration: str | None, split: str, file: Path) -> N
     try:
         rows = datasets.load_dataset(name, configuration, split=split, streaming=True)
         classes = {key: kind for key, kind in (rows.features or {}).items() if isinstance(kind, datasets.ClassLabel)}
-        with file.open("w", encoding="utf-8", newline="\n") as output:
-            for row in rows:
-                output.write(json.dumps(_named(row, classes), ensure_ascii=True, default=str) + "\n")
+        for row in rows:
+            yield _named(row, classes)
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
         raise DataError("the Hub data set cannot be read", where=f"{PREFIX}{name}",
                         why=f"{type(error).__name__}: {str(error)[:300]}",

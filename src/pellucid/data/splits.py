@@ -69,13 +69,6 @@ class Pairs:
                 return sources.place(self.split, number)
         raise IndexError(f"{self.name} has no pair {index}")
 
-    def locate_label(self, label: str) -> str:
-        """Where the first pair with this label (or target) stands: ``file:line``."""
-        for number, _, second in self._records():
-            if second == label:
-                return sources.place(self.split, number)
-        raise KeyError(label)
-
     def describe(self) -> dict[str, Any]:
         """The files, columns and share, as plain data."""
         files = {key: value for key, value in dataclasses.asdict(self.split).items() if value is not None}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from pellucid.config import DecodeConfig
 from pellucid.data.batching import pad
@@ -80,7 +82,7 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
     """For each text, what the model makes of it; an empty line for an empty line.
 
     Args:
-        model: in evaluation mode or not; it is left as it was.
+        model: put into evaluation mode, and back.
         max_source: longer sources are cut to so many tokens.
         prefixes: for each text, how its output must begin.
         progress: called with the number of texts done.
@@ -92,20 +94,29 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
     starts = tokenizers.target.encode_batch([prefixes[i] for i in filled]) if prefixes else [[]] * len(filled)
     results = [EMPTY] * len(texts)
     device = model.output.weight.device
+    done = len(texts) - len(filled)
+    with evaluating(model):
+        for group in length_groups([len(ids) for ids in sources], config.batch_tokens):
+            ids, real = pad([sources[i] for i in group])
+            source = (ids.to(device), None if real is None else real.to(device))
+            found = search(TransformerStep(model), source, len(group), options, SPECIALS, [starts[i] for i in group],
+                           [filled[i] for i in group])
+            for i, hypotheses in zip(group, found, strict=True):
+                results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))
+            done += len(group)
+            progress(done)
+    return results
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, for as long as this lasts."""
     training = model.training
     model.eval()
-    done = len(texts) - len(filled)
-    for group in length_groups([len(ids) for ids in sources], config.batch_tokens):
-        ids, real = pad([sources[i] for i in group])
-        source = (ids.to(device), None if real is None else real.to(device))
-        found = search(TransformerStep(model), source, len(group), options, SPECIALS, [starts[i] for i in group],
-                       [filled[i] for i in group])
-        for i, hypotheses in zip(group, found, strict=True):
-            results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))
-        done += len(group)
-        progress(done)
-    model.train(training)
-    return results
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def _candidate(hypothesis: Hypothesis, tokenizers: Tokenizers) -> Candidate:
@@ -127,7 +138,6 @@ def length_groups(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield group
 
 
-@torch.inference_mode()
 def score_targets(model: Transformer, pairs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]],
                   budget: int) -> list[list[float]]:
     """The log-probability of every token (eos included) of given targets, in nats.
@@ -137,16 +147,14 @@ def score_targets(model: Transformer, pairs: Sequence[tuple[NDArray[np.int32], N
         budget: padded tokens a batch.
     """
     results: list[list[float]] = [[] for _ in pairs]
-    training = model.training
-    model.eval()
     device = model.output.weight.device
-    for group in length_groups([max(len(a), len(b)) for a, b in pairs], budget):
-        source, real = pad([pairs[i][0] for i in group])
-        target, _ = pad([pairs[i][1] for i in group])
-        shifted = torch.cat([torch.full((len(group), 1), BOS), target[:, :-1]], dim=1)
-        logits = model(source.to(device), shifted.to(device), None if real is None else real.to(device))
-        chosen = logits.float().log_softmax(-1).gather(-1, target.to(device)[..., None])[..., 0]
-        for i, row in zip(group, chosen.tolist(), strict=True):
-            results[i] = row[: len(pairs[i][1])]
-    model.train(training)
+    with evaluating(model), torch.inference_mode():
+        for group in length_groups([max(len(a), len(b)) for a, b in pairs], budget):
+            source, real = pad([pairs[i][0] for i in group])
+            target, _ = pad([pairs[i][1] for i in group])
+            shifted = torch.cat([torch.full((len(group), 1), BOS), target[:, :-1]], dim=1)
+            logits = model(source.to(device), shifted.to(device), None if real is None else real.to(device))
+            chosen = logits.float().log_softmax(-1).gather(-1, target.to(device)[..., None])[..., 0]
+            for i, row in zip(group, chosen.tolist(), strict=True):
+                results[i] = row[: len(pairs[i][1])]
     return results

@@ -71,7 +71,7 @@ class MultiHeadAttention(nn.Module):
         weight = projections[0].weight if len(projections) == 1 else torch.cat([p.weight for p in projections])
         bias = projections[0].bias if len(projections) == 1 else torch.cat([p.bias for p in projections])
         joint = F.linear(x, weight, bias)  # [B, T, D · projections]
-        heads = joint.view(*x.shape[:2], len(projections), self.n_heads, -1)
+        heads = joint.view(*x.shape[:2], len(projections), self.n_heads, x.shape[2] // self.n_heads)
         return heads.permute(2, 0, 3, 1, 4).unbind(0)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:

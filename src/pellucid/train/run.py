@@ -32,7 +32,7 @@ from pellucid.train.learning_rate import paper_peak
 from pellucid.train.loop import Session, is_better, point_to_best, train_until_done
 from pellucid.train.model_card import write_model_card
 from pellucid.train.optimizer import make_optimizer
-from pellucid.train.precision import resolve
+from pellucid.train.precision import keep_kernels, resolve
 from pellucid.train.validation import Validation, make_validation
 
 
@@ -58,6 +58,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
         check(config.model)
     except ValueError as error:
         raise ConfigError(str(error), where="model") from error
+    keep_kernels()
     make_folder(out)
     with only_writer(out), stop_on_signals() as signals:
         claim_config(config, out)

@@ -15,7 +15,7 @@ from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.decode.generate import generate
+from pellucid.decode.generate import evaluating, generate
 from pellucid.errors import ConfigError
 from pellucid.evaluate.classification import classification_statistics
 from pellucid.evaluate.significance import corpus_score
@@ -58,16 +58,14 @@ def make_validation(config: RunConfig, model: Transformer | Classifier, average:
 
 @contextlib.contextmanager
 def using(average: MovingAverage | None, model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, with the average's weights for as long as this lasts."""
-    training = model.training
-    model.eval()
+    """The model in evaluation mode, with the average's weights, for as long as this lasts."""
     kept = {name: p.detach().clone() for name, p in model.named_parameters()} if average else {}
     _fill(model, average.weights if average else {})
     try:
-        yield
+        with evaluating(model):
+            yield
     finally:
         _fill(model, kept)
-        model.train(training)
 
 
 @torch.no_grad()

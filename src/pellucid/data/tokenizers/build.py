@@ -50,8 +50,7 @@ class Tokenizers:
     labels: tuple[str, ...]
 
     def label_id(self, label: str, locate: Callable[[], str] = lambda: "") -> int:
-        """The id of a label; `locate` says where it stands, and is called only if it is not known: give it
-        ``lambda: pairs.locate_label(label)``.
+        """The id of a label; `locate` says where it stands, and is called only if it is not known.
 
         Raises:
             DataError: the label was never seen in training.
