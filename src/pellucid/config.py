@@ -266,9 +266,9 @@ def check_ranges(config: RunConfig) -> None:
         values = flat.get(key)
         for value in values if isinstance(values, list) else [values]:
             if value is not None and not low <= value <= high:
-                low_text = "above 0" if low == _SMALLEST else f"at least {low:g}"
-                high_text = "" if high == math.inf else " and below 1" if high == _BELOW_ONE else f" and at most {high:g}"
-                raise ConfigError(f"{key} is {value}, out of range", where=key, fix=f"choose {low_text}{high_text}")
+                from_ = "above 0" if low == _SMALLEST else f"at least {low:g}"
+                to = "" if high == math.inf else " and below 1" if high == _BELOW_ONE else f" and at most {high:g}"
+                raise ConfigError(f"{key} is {value}, out of range", where=key, fix=f"choose {from_}{to}")
     _check_pairs(config)
 
 
@@ -287,6 +287,9 @@ def _check_pairs(config: RunConfig) -> None:
     if decode.n_best > decode.beam_size and not decode.sample:
         raise ConfigError(f"decode.n_best {decode.n_best} is above decode.beam_size {decode.beam_size}",
                           where="decode.n_best", fix=f"use a beam of at least {decode.n_best}")
+    if model.position == "learned" and config.task == "seq2seq" and decode.max_length > model.max_length:
+        raise ConfigError(f"decode.max_length {decode.max_length} is above model.max_length {model.max_length}",
+                          where="decode.max_length", why="learned positions end there", fix="lower decode.max_length")
     if decode.min_length >= decode.max_length:
         raise ConfigError("decode.min_length must be below decode.max_length", where="decode.min_length")
     wanted = {"seq2seq": ("loss", "bleu", "exact"), "classification": ("loss", "accuracy", "macro_f1")}[config.task]

@@ -7,6 +7,7 @@ the old one or the new one, never half of either.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import hashlib
 import json
@@ -21,6 +22,8 @@ from pellucid.errors import CheckpointError, OutputError
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".tmp-"
+_REPAIR = "copy it again, or run the same `pellucid train` command again: it goes on from what is whole"
+_FORMAT = 1
 
 
 @contextlib.contextmanager
@@ -74,7 +77,7 @@ def write_bytes(path: Path, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
+            temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
         _sync_folder(path.parent)
@@ -117,13 +120,32 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
                        for file in sorted(temporary.iterdir())}
             for file in sorted(temporary.iterdir()):
                 _sync(file)
-            write_json(temporary / MANIFEST, {"format": 1, "files": entries})
-            if path.exists():
-                shutil.rmtree(path)
-            os.replace(temporary, path)
+            write_json(temporary / MANIFEST, {"format": _FORMAT, "files": entries})
+            _put_in_place(temporary, path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         _sync_folder(path.parent)
+
+
+def _put_in_place(new: Path, path: Path) -> None:
+    """Renames the folder `new` to `path`; an older folder there ends up as `new`, or is gone."""
+    try:
+        new.replace(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        if not _exchange(new, path):  # for an instant there is neither
+            aside = path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}-{path.name}")
+            path.replace(aside)
+            new.replace(path)
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Swaps two folders in a single step; false where the system (Linux 3.15 can) or the file system cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return rename is not None and rename(here, os.fsencode(a), here, os.fsencode(b), swap) == 0
 
 
 def check_folder(path: Path) -> None:
@@ -134,19 +156,22 @@ def check_folder(path: Path) -> None:
     """
     manifest = read_json(path / MANIFEST)
     try:
+        if manifest["format"] != _FORMAT:
+            raise ValueError(f"its format is {manifest['format']!r}, this version reads {_FORMAT}")
         entries = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in manifest["files"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError("the manifest is damaged", where=str(path / MANIFEST)) from error
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise CheckpointError("the manifest is damaged", where=str(path / MANIFEST), why=str(error)) from error
     for name, (size, digest) in entries.items():
         file = path / name
         if Path(name).name != name or file.is_symlink() or not file.is_file():
-            raise CheckpointError("a file of the checkpoint is missing or is no plain file", where=str(file))
+            raise CheckpointError("a file of the checkpoint is missing or is no plain file", where=str(file),
+                                  fix=_REPAIR)
         if file.stat().st_size != size:
             raise CheckpointError(f"a file of the checkpoint has {file.stat().st_size:,} bytes where {size:,} were "
-                                  "written", where=str(file), why="it was cut short or replaced")
+                                  "written", where=str(file), why="it was cut short or replaced", fix=_REPAIR)
         if sha256(file) != digest:
             raise CheckpointError("a file of the checkpoint is damaged", where=str(file),
-                                  why="its SHA-256 is not the one in manifest.json")
+                                  why="its SHA-256 is not the one in manifest.json", fix=_REPAIR)
 
 
 def read_json(path: Path) -> Any:
@@ -158,9 +183,10 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise CheckpointError("a file is missing", where=str(path)) from error
+        raise CheckpointError("a file is missing", where=str(path), fix=_REPAIR) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError("a file cannot be read as JSON", where=str(path), why=str(error)) from error
+        raise CheckpointError("a file cannot be read as JSON", where=str(path), why=str(error),
+                              fix=_REPAIR) from error
 
 
 def sha256(path: Path) -> str:

@@ -12,7 +12,7 @@ import torch
 
 from pellucid.config import DecodeConfig, RunConfig, Task
 from pellucid.data.batching import pad
-from pellucid.data.corpus import source_ids
+from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.decode.generate import Generated, generate, length_groups, score_targets
@@ -82,7 +82,8 @@ class Run:
         """
         model = self._as(Transformer, "generate", "seq2seq")
         options = options or self.config.decode
-        options = replace(options, beam_size=beam_size or options.beam_size, n_best=n_best or options.n_best)
+        options = replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
+                          n_best=options.n_best if n_best is None else n_best)
         return generate(model, self.tokenizers, texts, options, self.config.model.max_length, prefixes, progress)
 
     @torch.inference_mode()
@@ -118,7 +119,7 @@ class Run:
         limit = self.config.model.max_length
         encoded = source_ids(list(sources), self.tokenizers, classify=False)
         wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(list(targets))]
-        pairs = [(np.asarray(a[:limit], dtype=np.int32), np.asarray(b, dtype=np.int32))
+        pairs = [(np.asarray(shorten(a, limit), dtype=np.int32), np.asarray(b, dtype=np.int32))
                  for a, b in zip(encoded, wanted, strict=True)]
         found = score_targets(model, pairs, self.config.decode.batch_tokens)
         return [Scored(tuple(self.tokenizers.target.pieces(ids)), tuple(row))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -36,7 +37,8 @@ def read_config(folder: Path) -> RunConfig:
 
 
 def claim_config(config: RunConfig, folder: Path) -> None:
-    """Writes config.yaml into a new folder; in an old one, makes sure that it is this run's.
+    """Writes config.yaml into a new folder, or one where nothing has been trained yet; in an old one, makes sure that
+    it is this run's.
 
     Raises:
         ConfigError: the folder belongs to another configuration; the difference is shown.
@@ -48,10 +50,17 @@ def claim_config(config: RunConfig, folder: Path) -> None:
         write_text(path, yaml.safe_dump(to_mapping(config), sort_keys=False, allow_unicode=True))
         return
     changed = differences(read_config(folder), config)
-    if changed:
+    if changed and not any((folder / "checkpoints").glob("step-*")):  # an attempt stopped before anything was trained
+        for name in ("data.json", "metrics.jsonl"):
+            (folder / name).unlink(missing_ok=True)
+        if any(key.startswith(("task", "data.", "tokenizer.")) for key, _, _ in changed):
+            shutil.rmtree(folder / "tokenizer", ignore_errors=True)
+        write_text(path, yaml.safe_dump(to_mapping(config), sort_keys=False, allow_unicode=True))
+    elif changed:
         table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
         raise ConfigError("this run folder belongs to another configuration", where=str(folder),
-                          why=f"these keys differ:{table}", fix="give another --out, or the configuration it began with")
+                          why=f"these keys differ:{table}",
+                          fix="give another --out, or the configuration it began with")
 
 
 def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Callable[[str], None]) -> Tokenizers:

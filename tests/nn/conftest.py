@@ -16,9 +16,14 @@ def one_thread() -> Iterator[None]:
     """These matrices are tiny: threads would only wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    torch.manual_seed(0)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Each test draws the same numbers, whichever tests run before it."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="module", params=[torch.float32, torch.float64], ids=["fp32", "fp64"])

@@ -41,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    if sys.stderr is None:  # closed: what is told there is lost, and no file of ours gets its number
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        return _stop("standard output is closed", 74)
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -72,8 +76,6 @@ def _run(words: list[str]) -> int:
         near = difflib.get_close_matches(verb, VERBS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the verbs are {', '.join(VERBS)}"
         return _stop(f"there is no verb {verb!r}\n  do:    {hint}", 2)
-    if sys.stdout is None or sys.stderr is None:
-        return 74
     module = importlib.import_module(f"pellucid.cli.{'generate' if verb == 'translate' else verb}")
     code: int = module.main(f"pellucid {verb}", rest)
     return code

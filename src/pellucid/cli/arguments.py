@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import tyro
 import yaml
 
-from pellucid.config import RunConfig, from_mapping
+from pellucid.config import RunConfig, Split, from_mapping
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
 from pellucid.strict_reader import merge, nest, unknown_key
@@ -62,7 +62,7 @@ def dotted_keys(kind: Any, prefix: str = "") -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for name, hint in typing.get_type_hints(kind).items():
         section = next((m for m in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(m)), None)
-        if section is None or any(f.name == "path" for f in dataclasses.fields(section) if section.__name__ == "Split"):
+        if section is None or section is Split:
             keys[prefix + name] = hint
         if section is not None:
             keys |= dotted_keys(section, f"{prefix}{name}.")

@@ -29,9 +29,10 @@ class Classify:
 def main(program: str, words: Sequence[str]) -> int:
     """Classifies block by block."""
     arguments = parse(Classify, program, words)
-    from pellucid.cli.lines import blocks_of_lines, line_writer
+    from pellucid.cli.lines import blocks_of_lines, line_writer, other_than
     from pellucid.run import load
 
+    other_than(arguments.output, arguments.input)
     run = load(arguments.run)
     with line_writer(arguments.output) as write:
         for block in blocks_of_lines(arguments.input):

@@ -54,9 +54,9 @@ def as_text(report: dict[str, Any]) -> str:
         for name, (low, high) in run["interval"].items():
             lines.append(f"  {name:<15} {run[name]:8.2f}   95 % interval {low:.2f} to {high:.2f}")
         if "confusion" in run:
-            from pellucid.evaluate.classification import confusion_text
-
             import numpy as np
+
+            from pellucid.evaluate.classification import confusion_text
 
             lines.append(confusion_text(np.asarray(run["confusion"]), run["labels"]))
         else:

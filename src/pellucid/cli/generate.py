@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import tyro
 
 from pellucid.cli.arguments import parse_with_overrides
-from pellucid.config import from_mapping, to_mapping
+from pellucid.config import DecodeConfig, RunConfig, from_mapping, to_mapping
 from pellucid.errors import ConfigError, DataError
 from pellucid.strict_reader import merge
 
@@ -20,8 +21,8 @@ from pellucid.strict_reader import merge
 class Generate:
     """Text to text, one line in, one line out; an empty line for an empty line.
 
-    Further search options as --decode.key value: temperature, top_k, top_p, seed, min_length, max_length, length_penalty,
-    no_repeat_ngram, batch_tokens.
+    Further search options as --decode.key value: temperature, top_k, top_p, seed, min_length, max_length,
+    length_penalty, no_repeat_ngram, batch_tokens.
     """
 
     run: tyro.conf.Positional[Path]
@@ -47,16 +48,13 @@ def main(program: str, words: Sequence[str]) -> int:
     arguments, overrides = parse_with_overrides(Generate, program, words)
     if set(overrides) - {"decode"}:
         raise ConfigError("only --decode keys can be given here", where=program)
-    from pellucid.cli.lines import blocks_of_lines, line_writer
+    from pellucid.cli.lines import blocks_of_lines, line_writer, other_than
     from pellucid.data.text_lines import read_lines
     from pellucid.run import load
 
+    other_than(arguments.output, arguments.input, arguments.prefix)
     run = load(arguments.run)
-    options = from_mapping(merge(to_mapping(run.config), overrides)).decode
-    if arguments.n_best and not arguments.beam_size and not arguments.sample:
-        options = replace(options, beam_size=max(options.beam_size, arguments.n_best))
-    options = replace(options, sample=arguments.sample or options.sample,
-                      beam_size=arguments.beam_size or options.beam_size, n_best=arguments.n_best or options.n_best)
+    options = search_options(run.config, arguments, overrides)
     prefixes = None if arguments.prefix is None else read_lines(str(arguments.prefix))
     number = 0
     with line_writer(arguments.output) as write:
@@ -73,6 +71,19 @@ def main(program: str, words: Sequence[str]) -> int:
                 else:
                     write(_one_line(generated.text))
     return 0
+
+
+def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, Any]) -> DecodeConfig:
+    """The run's options with those of the command line on top; a beam holds as many hypotheses as are told.
+
+    Raises:
+        ConfigError: a value out of range.
+    """
+    given = {"beam_size": arguments.beam_size, "n_best": arguments.n_best, "sample": arguments.sample or None}
+    decode = merge(overrides.get("decode", {}), {key: value for key, value in given.items() if value is not None})
+    if "n_best" in decode and "beam_size" not in decode:
+        decode["beam_size"] = max(config.decode.beam_size, decode["n_best"])
+    return from_mapping(merge(to_mapping(config), {"decode": decode})).decode
 
 
 def _one_line(text: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pellucid.data.text_lines import read_lines
-from pellucid.errors import DataError, OutputError
+from pellucid.errors import ConfigError, DataError, OutputError
 from pellucid.files import output_errors
 
 _LINES_AT_ONCE = 2048
@@ -37,12 +38,29 @@ def _standard_input() -> Iterator[str]:
     if sys.stdin is None:
         raise OutputError("standard input is closed", fix="give --input FILE, or pipe text in")
     for number, raw in enumerate(sys.stdin.buffer, start=1):
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+            if not raw:
+                continue
         try:
-            yield raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            line = raw.decode("utf-8")
+            yield line[:-2] if line.endswith("\r\n") else line.removesuffix("\n")
         except UnicodeDecodeError as error:
             raise DataError("the text is not UTF-8", where=f"standard input:{number}",
                             why=f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}",
                             fix="convert it, with iconv for instance") from error
+
+
+def other_than(output: Path | None, *inputs: Path | None) -> None:
+    """Refuses to write over a file that is being read.
+
+    Raises:
+        ConfigError: the output is one of the inputs.
+    """
+    for path in inputs:
+        if output is not None and path is not None and output.exists() and path.exists() and output.samefile(path):
+            raise ConfigError("--output is a file that is read", where=str(path), why="it would be emptied first",
+                              fix="give another --output")
 
 
 @contextlib.contextmanager

@@ -14,8 +14,8 @@ from pellucid.cli.arguments import parse
 
 @dataclass
 class Score:
-    """How probable given targets are: for each line the log-probability in nats and its mean over tokens (eos included),
-    with a tab between."""
+    """How probable given targets are: for each line the log-probability in nats and its mean over tokens (eos
+    included), with a tab between."""
 
     run: tyro.conf.Positional[Path]
     """a run folder"""
@@ -34,10 +34,11 @@ def main(program: str, words: Sequence[str]) -> int:
     arguments = parse(Score, program, words)
     from itertools import islice
 
-    from pellucid.cli.lines import line_writer
+    from pellucid.cli.lines import line_writer, other_than
     from pellucid.data.text_lines import read_parallel
     from pellucid.run import load
 
+    other_than(arguments.output, arguments.source, arguments.target)
     run = load(arguments.run)
     pairs = ((a, b) for _, a, b in read_parallel(str(arguments.source), str(arguments.target)))
     with line_writer(arguments.output) as write:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,8 @@ def main(program: str, words: Sequence[str]) -> int:
     """Dispatches to the two."""
     if not words or words[0] not in ("train", "show"):
         if words and words[0] in ("--help", "-h"):
-            print("usage: pellucid tokenizer train CONFIG --out DIR\n       pellucid tokenizer show DIR|RUN [--text TEXT]")
+            print("usage: pellucid tokenizer train CONFIG --out DIR\n"
+                  "       pellucid tokenizer show DIR|RUN [--text TEXT]")
             return 0
         raise ConfigError("say `tokenizer train` or `tokenizer show`", where=program)
     return {"train": _train, "show": _show}[words[0]](f"{program} {words[0]}", words[1:])
@@ -55,7 +57,8 @@ def _train(program: str, words: Sequence[str]) -> int:
 
     if arguments.out.exists():
         raise ConfigError("the folder exists", where=str(arguments.out), fix="give another --out")
-    tokenizers = train_tokenizers(config.tokenizer, open_splits(config, arguments.out.parent)["train"], config.task)
+    with tempfile.TemporaryDirectory() as folder:  # for generated data
+        tokenizers = train_tokenizers(config.tokenizer, open_splits(config, Path(folder))["train"], config.task)
     tokenizers.save(arguments.out)
     print(f"{arguments.out}: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target tokens"
           f"{', shared' if tokenizers.shared else ''}")

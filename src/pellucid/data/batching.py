@@ -1,7 +1,8 @@
-"""Batches of about as many tokens each, of about one length, in an order that is a pure function of (seed, epoch, step).
+"""Batches of about as many tokens each, of about one length, in an order that is a pure function of (seed, epoch,
+step).
 
-Sorting by length leaves next to no padding; ties are broken anew in each epoch, and the order of the batches is shuffled.
-Nothing but a step number is needed to continue.
+Sorting by length leaves next to no padding; ties are broken anew in each epoch, and the order of the batches is
+shuffled. Nothing but a step number is needed to continue.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A split as token ids: written once to memory-mapped files, keyed by what was read and how, and read from there.
 
-A corpus larger than memory trains: only the pages in use are held. Sequences end with eos (targets, and sources of seq2seq)
-or begin with bos (texts to be classified).
+A corpus larger than memory trains: only the pages in use are held. Sequences end with eos (targets, and sources of
+seq2seq) or begin with bos (texts to be classified).
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
         DataError: no usable line, or what the reading of the files raises.
     """
     key = hashlib.sha256(json.dumps([_FORMAT, pairs.sha256(), tokenizers.sha256(), config.task, config.model.max_length,
-                                     config.data.too_long, pairs.name, config.data.validation_share,
-                                     config.data.test_share, config.data.source_field, config.data.target_field,
-                                     config.data.label_field]).encode()).hexdigest()
+                                     config.data.too_long, pairs.interval, asdict(pairs.fields)]).encode()).hexdigest()
     folder = cache_folder("ids") / key
     if not _is_whole(folder):
         write_folder(folder, lambda place: _encode(pairs, tokenizers, config, place, progress))
@@ -136,7 +134,7 @@ def _encode(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Pat
                 targets = [[*ids, EOS] for ids in tokenizers.target.encode_batch([chunk[i][1] for i in filled])]
             encoded = list(zip(sources, targets, strict=True))
             long = [max(len(a), len(b)) > limit for a, b in encoded]
-            kept = [(_shorten(a, limit), _shorten(b, limit)) for (a, b), far in zip(encoded, long, strict=True)
+            kept = [(shorten(a, limit), shorten(b, limit)) for (a, b), far in zip(encoded, long, strict=True)
                     if cut or not far]
             counts["records"] += len(chunk)
             counts["empty"] += len(chunk) - len(filled)
@@ -165,6 +163,6 @@ def source_ids(texts: list[str], tokenizers: Tokenizers, classify: bool) -> list
     return [[BOS, *ids] if classify else [*ids, EOS] for ids in encoded]
 
 
-def _shorten(ids: list[int], limit: int) -> list[int]:
+def shorten(ids: list[int], limit: int) -> list[int]:
     """At most `limit` ids, an eos at the end staying there."""
     return ids if len(ids) <= limit else [*ids[: limit - 1], EOS] if ids[-1] == EOS else ids[:limit]

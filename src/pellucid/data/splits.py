@@ -94,7 +94,7 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
 
     Raises:
         ConfigError: neither data.train nor data.generated is given; a generated task that does not exist, belongs to
-            another `task`, or asks for more different lines than there are.
+            another `task`, or asks for more different lines than there are; `run_folder`/data is not ours.
         OutputError: generated data cannot be written.
     """
     data = config.data
@@ -127,6 +127,9 @@ def _write_generated(generated: Generated, task: Task, folder: Path) -> dict[str
     """Writes the splits, and generated.json which says what they are, unless they are there."""
     about = {"seed": GENERATED_SEED, **dataclasses.asdict(generated)}
     if not _is_there(folder, about):
+        if folder.exists() and not (folder / _ABOUT).exists():
+            raise ConfigError("generated data would replace a folder that holds something else", where=str(folder),
+                              fix="give another --out")
         columns = (1, 0) if task == "classification" else (0, 1)  # without a header: label, text; source, target
         made = tasks.generate(generated, task, GENERATED_SEED)
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from pellucid.config import DecodeConfig
 from pellucid.data.batching import pad
-from pellucid.data.corpus import source_ids
+from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD
 from pellucid.decode.options import Hypothesis, SearchOptions, Specials
@@ -83,13 +83,18 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
 
     Args:
         model: put into evaluation mode, and back.
-        max_source: longer sources are cut to so many tokens.
+        max_source: longer sources are cut to so many tokens, eos among them.
         prefixes: for each text, how its output must begin.
         progress: called with the number of texts done.
+
+    Raises:
+        ValueError: an option out of range, or not as many prefixes as texts.
     """
     options = search_options(config)
+    if prefixes is not None and len(prefixes) != len(texts):
+        raise ValueError(f"{len(texts)} texts and {len(prefixes)} prefixes")
     filled = [i for i, text in enumerate(texts) if text.strip()]
-    sources = [np.asarray(ids[:max_source], dtype=np.int32)
+    sources = [np.asarray(shorten(ids, max_source), dtype=np.int32)
                for ids in source_ids([texts[i] for i in filled], tokenizers, classify=False)]
     starts = tokenizers.target.encode_batch([prefixes[i] for i in filled]) if prefixes else [[]] * len(filled)
     results = [EMPTY] * len(texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from typing import Any
 from pellucid.config import Split
 from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs, open_splits
-from pellucid.errors import ConfigError, DataError
+from pellucid.errors import ConfigError
 from pellucid.evaluate.classification import classification_scores
-from pellucid.evaluate.perplexity import perplexity_scores
+from pellucid.evaluate.perplexity import perplexity_scores, perplexity_statistics
 from pellucid.evaluate.significance import SentenceStatistics, paired_bootstrap
 from pellucid.evaluate.translation import translation_scores
 from pellucid.files import make_folder, write_json, write_text
@@ -46,9 +47,10 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
     if any(other != references[0] for other in references[1:]):
         raise ConfigError("the runs were scored on different data, so they cannot be compared", where=f"split {split}",
                           fix="give --source and --target, the same for all")
-    comparisons = [asdict(paired_bootstrap(statistics[i][name], statistics[j][name], (str(folders[i]), str(folders[j]))))
+    names = [str(folder) for folder in folders]
+    comparisons = [asdict(paired_bootstrap(statistics[i][score], statistics[j][score], (names[i], names[j])))
                    for i, j in combinations(range(len(folders)), 2)
-                   for name in statistics[i] if name in statistics[j]]
+                   for score in statistics[i] if score in statistics[j]]
     return {"runs": reports, "comparison": comparisons}
 
 
@@ -57,19 +59,21 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
 
     Raises:
         ConfigError: the run has no such split.
-        DataError: the files cannot be read, or hold nothing.
+        DataError: the files cannot be read, or hold nothing; a label was never seen in training.
     """
     if files is not None:
         fields = fields_for(run.config.task, run.config.data)
-        found = list(Pairs("files", Split(source=files[0], target=files[1]), fields))
+        pairs = Pairs("files", Split(source=files[0], target=files[1]), fields)
     else:
         splits = open_splits(run.config, run.folder)
         if split not in splits:
             raise ConfigError(f"this run has no {split} data", where=str(run.folder / "config.yaml"),
                               fix=f"choose --split {' or '.join(splits)}, or give --source and --target")
-        found = list(splits[split])
-    if not found:
-        raise DataError("there is nothing to score", where=str(files or split))
+        pairs = splits[split]
+    found = list(pairs)
+    if run.config.task == "classification":
+        for i, (_, label) in enumerate(found):
+            run.tokenizers.label_id(label, partial(pairs.locate, i))
     return found
 
 
@@ -90,23 +94,22 @@ def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
 def _score_translation(run: Run, pairs: list[tuple[str, str]],
                        say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
     sources, targets = [a for a, _ in pairs], [b for _, b in pairs]
-    outputs = [one.text for one in run.generate(sources, progress=lambda done: say(f"{done:,} of {len(pairs):,} decoded"))]
+    generated = run.generate(sources, progress=lambda done: say(f"{done:,} of {len(pairs):,} decoded"))
+    outputs = [one.text for one in generated]
     scores = translation_scores(outputs, targets)
     scored = run.score(sources, targets)
-    perplexity = perplexity_scores([-one.log_probability for one in scored],
-                                   [len(one.token_log_probabilities) for one in scored])
+    nats, tokens = [-one.log_probability for one in scored], [len(one.tokens) for one in scored]
+    perplexity = perplexity_scores(nats, tokens)
     names = ("bleu", "bleu_lowercase", "chrf", "ter", "meteor", "exact")
     report = {name: getattr(scores, name) for name in names} | {"perplexity": perplexity.perplexity}
     report["interval"] = {**scores.interval, **perplexity.interval}
     report["signature"] = scores.signature
-    return outputs, report, scores.statistics | perplexity.statistics
+    return outputs, report, scores.statistics | {"perplexity": perplexity_statistics(nats, tokens)}
 
 
 def _score_classifier(run: Run, pairs: list[tuple[str, str]],
                       say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
     names = run.tokenizers.labels
-    for i, (_, label) in enumerate(pairs):
-        run.tokenizers.label_id(label, lambda i=i: f"record {i + 1}")  # type: ignore[misc]
     predicted = [one.label for one in run.classify([a for a, _ in pairs])]
     scores = classification_scores(predicted, [b for _, b in pairs], names)
     report = {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1, "interval": scores.interval,

@@ -1,4 +1,5 @@
-"""Attention weights, recorded by hooks on the kernels: nothing in the model knows of it, and training is never slowed."""
+"""Attention weights, recorded by hooks on the kernels: nothing in the model knows of it, and training is never
+slowed."""
 
 from __future__ import annotations
 

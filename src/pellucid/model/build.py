@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
 
 from torch import nn
 
@@ -32,9 +31,9 @@ from pellucid.nn.residual_connection import NoResidual, PostNormResidual, PreNor
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 
 Kernel = ScaledDotProductAttention | LinearAttention
-Part = TypeVar("Part")
 
-# Each position: the class, for its declared door, and how one is made for self-attention in (bidirectional or causal) stacks.
+# Each position: the class, for its declared door, and how one is made for self-attention in (bidirectional or causal)
+# stacks.
 POSITIONS: dict[str, tuple[type[NoPosition], Callable[[ModelConfig, bool], NoPosition]]] = {
     "none": (NoPosition, lambda m, both: NoPosition()),
     "sinusoidal": (SinusoidalPosition, lambda m, both: SinusoidalPosition(m.d_model)),
@@ -115,13 +114,13 @@ def check(config: ModelConfig) -> None:
     Raises:
         ValueError: which key, what it is, what it could be.
     """
-    position_class, _ = _choose("position", config.position, POSITIONS)
-    for key, name, choices in (("norm", config.norm, NORMS), ("residual", config.residual, RESIDUALS),
-                               ("feed_forward", config.feed_forward, FEED_FORWARDS),
-                               ("pooling", config.pooling, POOLINGS)):
-        _choose(key, name, choices)
-    _, make_kernel = _choose("attention", config.attention, ATTENTIONS)
-    kernel = make_kernel(0.0)
+    _check_name("position", config.position, POSITIONS)
+    _check_name("norm", config.norm, NORMS)
+    _check_name("residual", config.residual, RESIDUALS)
+    _check_name("feed_forward", config.feed_forward, FEED_FORWARDS)
+    _check_name("attention", config.attention, ATTENTIONS)
+    _check_name("pooling", config.pooling, POOLINGS)
+    position_class, kernel = POSITIONS[config.position][0], ATTENTIONS[config.attention][1](0.0)
     if config.d_model % config.n_heads:
         raise ValueError(f"model.d_model {config.d_model} is not divisible by model.n_heads {config.n_heads}")
     if position_class.door == "bias" and not kernel.accepts_bias:
@@ -137,10 +136,9 @@ def check(config: ModelConfig) -> None:
                          f"{config.d_model // config.n_heads}")
 
 
-def _choose(key: str, name: str, choices: dict[str, Part]) -> Part:
+def _check_name(key: str, name: str, choices: Iterable[str]) -> None:
     if name not in choices:
         raise ValueError(f"model.{key} {name!r} is unknown; choose {', '.join(choices)}")
-    return choices[name]
 
 
 def _window(config: ModelConfig) -> int | None:

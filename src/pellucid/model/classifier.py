@@ -31,12 +31,12 @@ class MaxPooling(nn.Module):
 
 
 class FirstPooling(nn.Module):
-    """The first real token, as BERT reads its [CLS] (here the bos that begins every text)."""
+    """The first real token, as BERT reads its [CLS] (here the bos that begins every text); 0 when there is none."""
 
     def forward(self, memory: Tensor, real: Tensor) -> Tensor:
         """memory [B, S, D], real [B, S] → [B, D]"""
         first = real.long().argmax(dim=1)
-        return memory[torch.arange(memory.shape[0], device=memory.device), first]
+        return memory[torch.arange(memory.shape[0], device=memory.device), first] * real.any(dim=1, keepdim=True)
 
 
 class Classifier(nn.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -46,7 +46,8 @@ class DecoderLayer(nn.Module):
         return out
 
     def step(self, y: Tensor, cache: LayerCache, target_mask: Mask, source_mask: Mask) -> tuple[Tensor, LayerCache]:
-        """`forward` of the newest token y [B, 1, D] alone, over what the cache remembers → [B, 1, D] and the new cache."""
+        """`forward` of the newest token y [B, 1, D] alone, over what the cache remembers → [B, 1, D] and the new
+        cache."""
         grown: list[KeyValueCache] = []
 
         def self_attention(y: Tensor) -> Tensor:
@@ -77,6 +78,12 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.closing_norm = closing_norm
 
+    def stack(self) -> Iterator[DecoderLayer]:
+        """The layers, bottom to top."""
+        for layer in self.layers:
+            assert isinstance(layer, DecoderLayer)
+            yield layer
+
     def forward(self, y: Tensor, memory: Tensor, target_mask: Mask, source_mask: Mask) -> Tensor:
         """Embedded tokens [B, T, D], memory [B, S, D] → [B, T, D]"""
         y = self.dropout(self.position.embed(y, target_mask.query_positions))
@@ -90,11 +97,11 @@ class Decoder(nn.Module):
         """`forward` of the newest embedded token [B, 1, D] alone."""
         y = self.dropout(self.position.embed(y, target_mask.query_positions))
         grown = []
-        for layer, cache in zip(self.layers, caches, strict=True):
+        for layer, cache in zip(self.stack(), caches, strict=True):
             y, cache = layer.step(y, cache, target_mask, source_mask)
             grown.append(cache)
         return self.closing_norm(y), tuple(grown)
 
     def empty_caches(self, memory: Tensor, positions: Tensor) -> tuple[LayerCache, ...]:
         """Every layer's cache before the first token."""
-        return tuple(layer.empty_cache(memory, positions) for layer in self.layers)
+        return tuple(layer.empty_cache(memory, positions) for layer in self.stack())

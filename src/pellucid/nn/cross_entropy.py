@@ -3,8 +3,8 @@ r"""Label-smoothed cross-entropy (section 5.4; Szegedy et al. 2016) straight fro
 .. math:: \ell = -\sum_v q_v \log\mathrm{softmax}(hW^\top + b)_v, \qquad
           q_v = (1 - \epsilon)\,[v = y] + \epsilon / V
 
-`label_smoothed_cross_entropy` is the equation. `linear_cross_entropy` never holds more than a few rows of the N × V logits:
-it goes through them in chunks that fit the processor's cache, and takes the gradients in the same pass.
+`label_smoothed_cross_entropy` is the equation. `linear_cross_entropy` never holds more than a few rows of the N × V
+logits: it goes through them in chunks that fit the processor's cache, and takes the gradients in the same pass.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smooth
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    r"""∂ℓ/∂logits = e/Z - q with e = exp(logits - max), Z = Σ_v e, so each chunk gives its part of both gradients before the
-    next one is looked at. Only e is ever a matrix: 1/Z scales rows, and q adds a row of W or of h here and there."""
+    r"""∂ℓ/∂logits = e/Z - q with e = exp(logits - max), Z = Σ_v e, so each chunk gives its part of both gradients
+    before the next one is looked at. Only e is ever a matrix: 1/Z scales rows, and q adds a row of W or of h here and
+    there."""
 
     @staticmethod
     def forward(context: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float,
@@ -79,7 +80,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         hidden_gradient, weight_gradient = context.saved_tensors
         return (None if hidden_gradient is None else hidden_gradient * upstream,
                 None if weight_gradient is None else weight_gradient * upstream, None, None, None, None)

@@ -1,4 +1,4 @@
-r"""Dropout: a feature survives with probability 1 - p and is scaled by 1/(1 - p)  (section 5.4; Srivastava et al. 2014).
+r"""Dropout (section 5.4; Srivastava et al. 2014): a feature survives with probability 1 - p, scaled by 1/(1 - p).
 
 Torch draws CPU masks one number at a time. Here one 64-bit draw decides four features, sixteen bits each, which makes
 p a multiple of 1/65,536; the scale is that of the p really used.
@@ -13,7 +13,8 @@ _LEVELS = 1 << 16
 
 
 def keep_mask(size: torch.Size, p: float, like: Tensor) -> Tensor:
-    """A tensor of `size` with 0 where a feature is dropped and 1/(1 - p) where it is kept, typed and placed as `like`."""
+    """A tensor of `size` with 0 where a feature is dropped and 1/(1 - p) where it is kept, typed and placed as
+    `like`."""
     dropped = min(round(p * _LEVELS), _LEVELS - 1)
     scale = _LEVELS / (_LEVELS - dropped)
     if like.device.type != "cpu":

@@ -1,8 +1,8 @@
-r"""Initial weights: Xavier-uniform matrices (Glorot and Bengio 2010), :math:`U(\pm g\sqrt{6/(n_{in}+n_{out})})`; embeddings
-:math:`N(0, 1/D)`, so that √D·E[x] has variance 1; biases 0, gains 1.
+r"""Initial weights: Xavier-uniform matrices (Glorot and Bengio 2010), :math:`U(\pm g\sqrt{6/(n_{in}+n_{out})})`;
+embeddings :math:`N(0, 1/D)`, so that √D·E[x] has variance 1; biases 0, gains 1.
 
-Each parameter draws from a generator of its own, seeded by the run's seed and the parameter's name: adding or removing a
-part never changes how another one starts.
+Each parameter draws from a generator of its own, seeded by the run's seed and the parameter's name: adding or removing
+a part never changes how another one starts.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ def initialize(model: nn.Module, seed: int, gain: Callable[[str], float]) -> Non
     for prefix, module in model.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):
             generator = torch.Generator().manual_seed(seed_of(seed, name))
+            fresh = torch.empty(parameter.shape)
             if isinstance(module, Embedding | OutputProjection):
-                _draw(parameter, lambda w, g: w.normal_(0, w.shape[1] ** -0.5, generator=g), generator)
+                _set(parameter, fresh.normal_(0, parameter.shape[1] ** -0.5, generator=generator))
             elif isinstance(module, LearnedPosition):
-                _draw(parameter, lambda w, g: w.normal_(0, 0.02, generator=g), generator)
+                _set(parameter, fresh.normal_(0, 0.02, generator=generator))
             elif parameter.dim() > 1:
                 bound = gain(name) * math.sqrt(6 / (parameter.shape[0] + parameter.shape[1]))
-                _draw(parameter, lambda w, g, b=bound: w.uniform_(-b, b, generator=g), generator)
+                _set(parameter, fresh.uniform_(-bound, bound, generator=generator))
             elif isinstance(module, nn.Linear):
                 nn.init.zeros_(parameter)
 
 
-def _draw(parameter: Tensor, fill: Callable[[Tensor, torch.Generator], Tensor], generator: torch.Generator) -> None:
-    with torch.no_grad():
-        parameter.copy_(fill(torch.empty(parameter.shape, dtype=torch.float32), generator))
+@torch.no_grad()
+def _set(parameter: Tensor, values: Tensor) -> None:
+    parameter.copy_(values)
 
 
 def seed_of(*parts: int | str) -> int:

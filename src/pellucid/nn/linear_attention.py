@@ -1,6 +1,7 @@
 r"""Linear attention (Katharopoulos et al. 2020): softmax replaced by a product of features, in time linear in length.
 
-.. math:: \mathrm{Attention}(Q, K, V)_t = \frac{\phi(q_t)^\top \sum_s \phi(k_s) v_s^\top}{\phi(q_t)^\top \sum_s \phi(k_s)},
+.. math:: \mathrm{Attention}(Q, K, V)_t =
+          \frac{\phi(q_t)^\top \sum_s \phi(k_s) v_s^\top}{\phi(q_t)^\top \sum_s \phi(k_s)},
           \qquad \phi(x) = \mathrm{elu}(x) + 1
 
 With a causal mask the sums run over s ≤ t.
@@ -38,9 +39,10 @@ class LinearAttention(nn.Module):
         return products / _divisor(products.sum(-1, keepdim=True))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None) -> Tensor:
-        """Attention(Q, K, V): [B, H, T, D/H], without a [T, S] matrix; the T queries stand at the end of the S keys when
-        the mask is causal."""
-        assert bias is None and mask.window is None
+        """Attention(Q, K, V): [B, H, T, D/H], without a [T, S] matrix; the T queries stand at the end of the S keys
+        when the mask is causal."""
+        assert bias is None
+        assert mask.window is None
         dtype = q.dtype
         with torch.autocast(q.device.type, enabled=False):  # long sums need the precision
             wide = torch.float64 if dtype == torch.float64 else torch.float32

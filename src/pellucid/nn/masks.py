@@ -32,7 +32,8 @@ class Mask:
 
     def __and__(self, other: Mask) -> Mask:
         """What both allow; both must speak of the same positions."""
-        assert self.query_positions is other.query_positions and self.key_positions is other.key_positions
+        assert self.query_positions is other.query_positions
+        assert self.key_positions is other.key_positions
         real = other.real_keys if self.real_keys is None else self.real_keys
         if self.real_keys is not None and other.real_keys is not None:
             real = self.real_keys & other.real_keys
@@ -54,9 +55,10 @@ class Mask:
         return allowed
 
     @cached_property
-    def answerable(self) -> Tensor | None:
-        """[B or 1, 1, T, 1], true where a query has at least one key to look at; None when everything is allowed."""
-        return None if self.allowed is None else self.allowed.any(-1, keepdim=True)
+    def answerable(self) -> Tensor:
+        """[B or 1, 1, T, 1], true where a query has at least one key to look at; only where something is hidden."""
+        assert self.allowed is not None
+        return self.allowed.any(-1, keepdim=True)
 
     @property
     def is_last_query(self) -> bool:

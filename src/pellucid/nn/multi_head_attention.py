@@ -41,7 +41,8 @@ class MultiHeadAttention(nn.Module):
         self.kernel = kernel
 
     def forward(self, x: Tensor, memory: Tensor, mask: Mask) -> Tensor:
-        """Queries from x [B, T, D], keys and values from memory [B, S, D] → [B, T, D]; self-attention when both are one."""
+        """Queries from x [B, T, D], keys and values from memory [B, S, D] → [B, T, D]; self-attention when both are
+        one."""
         if memory is x:
             q, k, v = self._heads(x, self.query, self.key, self.value)
             k = self.position.rotate(k, mask.key_positions)

@@ -80,7 +80,8 @@ class LearnedPosition(NoPosition):
 
 
 class RotaryPosition(NoPosition):
-    r"""Rotary embedding (Su et al. 2021): dimensions 2i and 2i+1 turn by the angle :math:`pos / 10000^{2i/d_k}`, so that
+    r"""Rotary embedding (Su et al. 2021): dimensions 2i and 2i+1 turn by the angle :math:`pos / 10000^{2i/d_k}`, so
+    that
     :math:`q_m \cdot k_n` depends on the content and on :math:`m - n` alone."""
 
     door: Door = "rotate"
@@ -88,7 +89,7 @@ class RotaryPosition(NoPosition):
     def __init__(self, d_head: int) -> None:
         super().__init__()
         if d_head % 2:
-            raise ValueError(f"rotary positions turn pairs of features, so d_model / n_heads must be even, not {d_head}")
+            raise ValueError(f"rotary positions turn pairs of features: d_model / n_heads must be even, not {d_head}")
         self.d_head = d_head
 
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
@@ -133,8 +134,8 @@ def alibi_slopes(n_heads: int) -> list[float]:
 
 
 class T5Position(NoPosition):
-    """T5's relative bias (Raffel et al. 2020, section 2.1): a learned number for each head and bucket of distances; exact
-    buckets near, logarithmic ones up to 128, the last one beyond. One table for each attention layer."""
+    """T5's relative bias (Raffel et al. 2020, section 2.1): a learned number for each head and bucket of distances;
+    exact buckets near, logarithmic ones up to 128, the last one beyond. One table for each attention layer."""
 
     door: Door = "bias"
     buckets = 32

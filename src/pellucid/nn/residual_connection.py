@@ -18,7 +18,8 @@ SubLayer = Callable[[Tensor], Tensor]
 
 
 class PostNormResidual(nn.Module):
-    """Norm(α x + dropout(f(x))): the paper's with α = 1, DeepNorm (Wang et al. 2022) with the α of `deepnorm_scales`."""
+    """Norm(α x + dropout(f(x))): the paper's with α = 1, DeepNorm (Wang et al. 2022) with the α of
+    `deepnorm_scales`."""
 
     needs_closing_norm = False
 

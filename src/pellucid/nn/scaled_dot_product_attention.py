@@ -51,7 +51,8 @@ class ScaledDotProductAttention(nn.Module):
         dropping = self.training and self.dropout.p > 0
         # In bf16 on a CPU two batched products beat the fused kernel, whose backward is several times slower.
         if dropping or (q.device.type == "cpu" and q.dtype == torch.bfloat16):
-            return self.dropout(self.weights(q, k, mask, bias)) @ v
+            weights: Tensor = self.dropout(self.weights(q, k, mask, bias))
+            return weights @ v
         if bias is None and mask.is_plain_causal:
             return F.scaled_dot_product_attention(q, k, v, is_causal=True)
         if mask.allowed is None:

@@ -29,6 +29,18 @@ class Recipe:
     mapping: dict[str, Any]
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """YAML where a key stands once; plain YAML would take the last one and say nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen and isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key.value} stands twice", key.start_mark)
+            seen |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+        return super().construct_mapping(node, deep)
+
+
 def recipe_names() -> list[str]:
     """What ships, in alphabetical order."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
@@ -43,7 +55,7 @@ def read_recipe(name: str) -> Recipe:
     shipped = name in recipe_names()
     path = _FOLDER / f"{name}.yaml" if shipped else Path(name)
     try:
-        mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
+        mapping = yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)
     except FileNotFoundError as error:
         near = difflib.get_close_matches(name, recipe_names(), n=1)
         hint = f"did you mean {near[0]}? " if near else ""

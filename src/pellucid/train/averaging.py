@@ -1,4 +1,5 @@
-r"""Averages of weights: an exponential moving one during training, and a plain one of the last checkpoints (section 6.1)."""
+r"""Averages of weights: an exponential moving one during training, and a plain one of the last checkpoints (section
+6.1)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checkpoints: model.safetensors, optimizer.safetensors, state.json, and a manifest written last. No pickle.
 
-`model.safetensors` holds the weights to use. When a moving average is on, those are its weights, and the ones being trained
-are kept beside the optimizer's moments.
+`model.safetensors` holds the weights to use. When a moving average is on, those are its weights, and the ones being
+trained are kept beside the optimizer's moments.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from pellucid.errors import CheckpointError
+from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import check_folder, read_json, write_folder, write_json
+from pellucid.strict_reader import read_dataclass
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.optimizer import load_optimizer_state, optimizer_state
 
@@ -103,9 +104,11 @@ def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
     _fill(model, trained, folder / "model.safetensors")
     try:
         load_optimizer_state(model, optimizer, moments)
-        return Progress(**read_json(folder / "state.json"))
-    except (KeyError, TypeError) as error:
-        raise CheckpointError("the checkpoint does not belong to this run", where=str(folder), why=str(error)) from error
+        progress: Progress = read_dataclass(Progress, read_json(folder / "state.json"), "state.json")
+        return progress
+    except (KeyError, ConfigError) as error:
+        raise CheckpointError("the checkpoint does not belong to this run", where=str(folder),
+                              why=str(error)) from error
 
 
 def _read(path: Path) -> dict[str, Tensor]:
@@ -166,12 +169,14 @@ class CheckpointStore:
 
     def point_best(self, name: str, step: int, monitor: str, score: float) -> None:
         """Writes best.json."""
-        write_json(self.run_folder / "best.json", {"checkpoint": name, "step": step, "monitor": monitor, "score": score})
+        write_json(self.run_folder / "best.json",
+                   {"checkpoint": name, "step": step, "monitor": monitor, "score": score})
 
     def best_name(self) -> str | None:
         """The name of the best checkpoint's folder, if there is one yet."""
         path = self.run_folder / "best.json"
-        return str(read_json(path)["checkpoint"]) if path.exists() else None
+        best = read_json(path) if path.exists() else None
+        return str(best["checkpoint"]) if isinstance(best, dict) and "checkpoint" in best else None
 
     def milestone_weights(self) -> Iterator[dict[str, Tensor]]:
         """The weights of the last milestones, each checked first."""

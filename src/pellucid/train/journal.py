@@ -57,9 +57,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 class Reporter:
     """Tells people how far a long work is: one line that renews itself on a terminal, plain lines elsewhere."""
 
-    def __init__(self, stream: TextIO = sys.stderr, seconds_between_lines: float = 15.0) -> None:
-        self.stream = stream
-        self.live = stream.isatty()
+    def __init__(self, stream: TextIO | None = None, seconds_between_lines: float = 15.0) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.live = self.stream.isatty()
         self.between = 0.2 if self.live else seconds_between_lines
         self.last = time.monotonic()
 
@@ -100,10 +100,10 @@ def draw_loss_curve(events: list[dict[str, Any]], path: Path) -> None:
     validation = [(e["step"], e["loss"]) for e in events if e["event"] == "validation"]
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
-    for points, label, style in ((train, "training", {"color": "#0072b2", "linewidth": 1.2}),
-                                 (validation, "validation", {"color": "#d55e00", "marker": "o", "markersize": 4})):
-        if points:
-            axes.plot(*zip(*points, strict=True), label=label, **style)
+    if train:
+        axes.plot(*zip(*train, strict=True), label="training", color="#0072b2", linewidth=1.2)
+    if validation:
+        axes.plot(*zip(*validation, strict=True), label="validation", color="#d55e00", marker="o", markersize=4)
     axes.set(xlabel="step", ylabel="loss (nats per token)", title="Loss over training")
     axes.grid(alpha=0.3)
     if train or validation:

@@ -1,6 +1,7 @@
 r"""The learning rate of each step (section 5.3).
 
-The paper's equation (3), :math:`D^{-0.5} \min(s^{-0.5}, s\,w^{-1.5})`, is `inverse_sqrt` with the peak :math:`(D\,w)^{-0.5}`.
+The paper's equation (3), :math:`D^{-0.5} \min(s^{-0.5}, s\,w^{-1.5})`, is `inverse_sqrt` with the peak
+:math:`(D\,w)^{-0.5}`.
 """
 
 from __future__ import annotations
@@ -29,4 +30,4 @@ def learning_rate(step: int, schedule: str, peak: float, warmup_steps: int, step
 
 def paper_peak(d_model: int, warmup_steps: int) -> float:
     """The highest rate of equation (3)."""
-    return (d_model * warmup_steps) ** -0.5
+    return 1 / math.sqrt(d_model * warmup_steps)

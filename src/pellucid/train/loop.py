@@ -40,7 +40,7 @@ class Session:
     store: CheckpointStore
     metrics: Metrics
     reporter: Reporter
-    validate: Callable[[], dict[str, float]]  # scores of the weights to use, the loss among them
+    validate: Callable[[MovingAverage | None], dict[str, float]]  # scores of its weights or, with None, the model's
     progress: Progress = field(default_factory=Progress)
     stop_requested: Callable[[], bool] = lambda: False
 
@@ -66,14 +66,15 @@ def train_until_done(session: Session) -> bool:
 
 
 def update(session: Session) -> tuple[float, float]:
-    """One step of the optimizer over `accumulate` micro-batches, as if they were one batch: the gradient norm and rate."""
+    """One step of the optimizer over `accumulate` micro-batches, as if they were one batch: the gradient norm and
+    rate."""
     progress, train = session.progress, session.config.train
     first = progress.step * train.accumulate
     micro_batches = [session.batches[first + i].to(session.device) for i in range(train.accumulate)]
     tokens = sum(batch.target_tokens for batch in micro_batches)
     loss_sum = 0.0
     for number, batch in enumerate(micro_batches, start=first):
-        torch.manual_seed(seed_of(session.config.seed, "dropout", number))  # so that resuming needs no generator's state
+        torch.manual_seed(seed_of(session.config.seed, "dropout", number))  # resuming needs no generator's state
         with products_in(session.precision, session.device):
             loss = batch_loss(session.model, batch, train.label_smoothing)
         (loss / tokens).backward()  # type: ignore[no-untyped-call]
@@ -131,7 +132,7 @@ def show_progress(session: Session, rate: float) -> None:
 def validate_and_save(session: Session) -> None:
     """Scores the weights, notes whether they are the best so far, and saves everything."""
     progress, monitor = session.progress, session.config.train.monitor
-    scores = session.validate()
+    scores = session.validate(session.average)
     session.model.train()
     session.metrics.write({"event": "validation", "step": progress.step, **scores})
     score = scores[monitor]

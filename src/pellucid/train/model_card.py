@@ -15,7 +15,8 @@ def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> N
     data, environment = read_json(out / "data.json"), read_json(out / "environment.json")
     verb = "classify" if config.task == "classification" else "generate"
     model = config.model
-    rows = "".join(f"| {name} | {split.get('kept', '–')} | `{split['sha256'][:16]}…` |\n" for name, split in data.items())
+    rows = "".join(f"| {name} | {split.get('kept', '–')} | `{split['sha256'][:16]}…` |\n"
+                   for name, split in data.items())
     stacks = f"{model.encoder_layers} encoder" + ("" if verb == "classify" else f" and {model.decoder_layers} decoder")
     write_text(out / "README.md", f"""---
 library_name: pellucid

@@ -1,5 +1,5 @@
-"""Adam and AdamW (section 5.3; Kingma and Ba 2015; Loshchilov and Hutter 2019) over fp32 weights, torch's fused kernel; and
-their state as named tensors, for checkpoints."""
+"""Adam and AdamW (section 5.3; Kingma and Ba 2015; Loshchilov and Hutter 2019) over fp32 weights, by torch's fused
+kernel; and their state as named tensors, for checkpoints."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from torch import Tensor, nn
 
 from pellucid.config import TrainConfig
 
+OPTIMIZERS: dict[str, type[torch.optim.Adam]] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
+
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """The optimizer over all parameters; weight decay spares biases and norms. The rate is set at each step."""
     parameters = list(model.parameters())
     groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
               {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0}]
-    kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[config.optimizer]
+    kind = OPTIMIZERS[config.optimizer]
     return kind(groups, lr=0.0, betas=config.betas, eps=config.epsilon, fused=True)
 
 
@@ -28,9 +30,12 @@ def load_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer, sta
     """Puts back what `optimizer_state` gave.
 
     Raises:
-        KeyError: a moment is missing.
+        KeyError: a moment is missing, or of another shape than its parameter.
     """
     for name, parameter in model.named_parameters():
+        for key in ("exp_avg", "exp_avg_sq"):
+            if state[f"{key}.{name}"].shape != parameter.shape:
+                raise KeyError(f"{key}.{name}")
         optimizer.state[parameter] = {key: state[f"{key}.{name}"].clone() for key in ("step", "exp_avg", "exp_avg_sq")}
 
 

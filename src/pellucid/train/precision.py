@@ -25,7 +25,7 @@ def resolve(precision: str, device: torch.device) -> str:
         return precision
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
-    has_bf16 = device.type == "cpu" and torch.backends.mkldnn.is_available() and torch.cpu._is_avx512_bf16_supported()
+    has_bf16 = device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return "bf16" if has_bf16 else "fp32"
 
 

@@ -1,4 +1,4 @@
-"""`pellucid train` from end to end: the run folder, the tokenizer, the ids, the model, the loop, the average, the card."""
+"""`pellucid train` from end to end: the folder, the tokenizer, the ids, the model, the loop, the average, the card."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ def only_writer(out: Path) -> Iterator[None]:
                               fix="wait for it, or give another --out") from error
         remove_leftovers(out)
         remove_leftovers(out / "checkpoints")
+        remove_leftovers(out / "figures")
         yield
 
 
@@ -109,7 +110,8 @@ def stop_on_signals() -> Iterator[list[int]]:
 
 def read_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, reporter: Reporter) -> Corpus:
     """The ids of a split, with a word on what was left out."""
-    corpus = open_corpus(pairs, tokenizers, config, lambda lines: reporter.progress(f"{pairs.name}: {lines:,} lines read"))
+    corpus = open_corpus(pairs, tokenizers, config,
+                         lambda lines: reporter.progress(f"{pairs.name}: {lines:,} lines read"))
     reporter.say(f"{pairs.name}: {corpus.report}")
     return corpus
 
@@ -125,6 +127,8 @@ def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Pat
                   **(asdict(corpora[name].report) if name in corpora else {})} for name, pairs in splits.items()}
     if path.exists():
         before = read_json(path)
+        if not isinstance(before, dict) or not all(isinstance(split, dict) for split in before.values()):
+            raise CheckpointError("data.json is damaged", where=str(path), fix="remove it: it is written anew")
         for name in corpora:
             if before.get(name, {}).get("sha256") != now[name]["sha256"]:
                 raise DataError(f"the {name} data changed since this run began", where=str(path),
@@ -144,7 +148,7 @@ def open_session(config: RunConfig, out: Path, tokenizers: Tokenizers, splits: d
         steps = math.ceil(train_config.epochs * batches.per_epoch / train_config.accumulate)
     average = MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None
     precision = resolve(train_config.precision, device)
-    validation = make_validation(config, model, average, tokenizers, splits, corpora, precision)
+    validation = make_validation(config, model, tokenizers, splits, corpora, precision)
     write_environment(out, {"device": str(device), "precision": precision})
     milestone = train_config.validate_every
     return Session(config=config, model=model, optimizer=make_optimizer(model, train_config), average=average,
@@ -154,12 +158,12 @@ def open_session(config: RunConfig, out: Path, tokenizers: Tokenizers, splits: d
                    store=CheckpointStore(out, train_config.average_last,
                                          lambda step: step % milestone == 0 or step == steps),
                    metrics=Metrics(out / "metrics.jsonl"), reporter=reporter,
-                   validate=lambda: validate_and_draw(validation, out))
+                   validate=lambda average: validate_and_draw(validation, average, out))
 
 
-def validate_and_draw(validation: Validation, out: Path) -> dict[str, float]:
+def validate_and_draw(validation: Validation, average: MovingAverage | None, out: Path) -> dict[str, float]:
     """The validation's scores; the loss curve is drawn anew."""
-    scores = validation()
+    scores = validation(average)
     draw_loss_curve(Metrics(out / "metrics.jsonl").read(), out / "figures" / "loss.png")
     return scores
 
@@ -185,6 +189,8 @@ def resume(session: Session) -> None:
     if best and not store.path(best).exists():  # it went when a later one, damaged since, was better
         session.progress.best_score = None
     point_to_best(session)
+    if session.progress.step:
+        store.point_last(session.progress.step)
 
 
 def introduce(session: Session, out: Path) -> None:
@@ -192,7 +198,8 @@ def introduce(session: Session, out: Path) -> None:
     config, parameters = session.config, sum(p.numel() for p in session.model.parameters())
     where = f"from step {session.progress.step:,} " if session.progress.step else ""
     session.reporter.say(f"training {config.task} {where}to step {session.steps:,}: {parameters:,} parameters, "
-                         f"{session.precision} products on {session.device}, {session.batches.per_epoch:,} batches an epoch")
+                         f"{session.precision} products on {session.device}, "
+                         f"{session.batches.per_epoch:,} batches an epoch")
     session.reporter.say(f"run folder {out}: run the same command again to resume")
 
 
@@ -206,8 +213,7 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
         weights = mean_of(store.milestone_weights())
         store.save_average(weights, progress.step)
         load_weights(session.model, store.folder / AVERAGE)
-        session.average = None
-        scores = session.validate()
+        scores = session.validate(None)
         told = "  ".join(f"{key} {value:.3f}" for key, value in scores.items())
         session.reporter.say(f"average of the last {len(store.milestones())} checkpoints  validation  {told}")
         if not is_better(monitor, score, scores[monitor]):

@@ -26,14 +26,13 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.objective import batch_loss
 from pellucid.train.precision import products_in
 
-Validation = Callable[[], dict[str, float]]
+Validation = Callable[[MovingAverage | None], dict[str, float]]
 
 
-def make_validation(config: RunConfig, model: Transformer | Classifier, average: MovingAverage | None,
-                    tokenizers: Tokenizers, splits: dict[str, Pairs], corpora: dict[str, Corpus],
-                    precision: str) -> Validation:
-    """A function that scores the weights to use (the moving average's, where there is one): loss and perplexity; accuracy
-    and macro-F1 of a classifier; BLEU and exact matches by greedy decoding when one of them is monitored.
+def make_validation(config: RunConfig, model: Transformer | Classifier, tokenizers: Tokenizers,
+                    splits: dict[str, Pairs], corpora: dict[str, Corpus], precision: str) -> Validation:
+    """A function that scores the weights of the moving average it is given, or else the model's: loss and perplexity;
+    accuracy and macro-F1 of a classifier; BLEU and exact matches by greedy decoding when one of them is monitored.
 
     Raises:
         ConfigError: there is no validation data.
@@ -43,7 +42,7 @@ def make_validation(config: RunConfig, model: Transformer | Classifier, average:
                           fix="give data.validation, or a data.validation_share above 0")
     corpus = corpora["validation"]
 
-    def validate() -> dict[str, float]:
+    def validate(average: MovingAverage | None) -> dict[str, float]:
         with using(average, model):
             loss = mean_loss(model, corpus, config, precision)
             scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}

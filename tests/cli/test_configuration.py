@@ -1,0 +1,164 @@
+"""Configurations that cannot be used are refused before any data is read, and the message says what to write instead."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pellucid.cli.arguments import dotted_keys
+from pellucid.config import RunConfig
+
+NO_DATA = {"data": {"train": "/nowhere/train.tsv"}}  # reading it would be exit 3
+
+
+@pytest.fixture
+def refused(cli: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Trains from a mapping that is written to a YAML file; nothing must have been written besides."""
+
+    def train(mapping: Any, *words: object) -> Any:
+        path = tmp_path / "my.yaml"
+        path.write_text(mapping if isinstance(mapping, str) else yaml.safe_dump(mapping))
+        outcome = cli("train", path, "--out", tmp_path / "r", *words)
+        assert not (tmp_path / "r").exists(), outcome.err
+        return outcome
+
+    return train
+
+
+def typos(count: int) -> list[tuple[str, str]]:
+    """(key, misspelt): one letter of its last part changed, dropped, doubled or swapped with the next."""
+    chance = random.Random(7)
+    keys = sorted(key for key in dotted_keys(RunConfig) if len(key.rsplit(".", 1)[-1]) > 3 and "." in key)
+    found = []
+    while len(found) < count:
+        key = chance.choice(keys)
+        section, _, last = key.rpartition(".")
+        i = chance.randrange(len(last) - 1)
+        changed = chance.choice([last[:i] + chance.choice(string.ascii_lowercase) + last[i + 1:], last[:i] + last[i + 1:],
+                                 last[:i] + last[i] * 2 + last[i + 1:], last[:i] + last[i + 1] + last[i] + last[i + 2:]])
+        if f"{section}.{changed}" not in dotted_keys(RunConfig) and changed != last:
+            found.append((key, f"{section}.{changed}"))
+    return found
+
+
+@pytest.mark.parametrize(("key", "misspelt"), typos(50))
+def test_one_wrong_letter_names_the_key(refused: Callable[..., Any], key: str, misspelt: str) -> None:
+    mapping: dict[str, Any] = {name: dict(section) for name, section in NO_DATA.items()}
+    *sections, last = misspelt.split(".")
+    place = mapping
+    for name in sections:
+        place = place.setdefault(name, {}) if not isinstance(place.get(name), str) else place.setdefault(name + "_", {})
+    if key.startswith("data.train."):  # there the section itself is what the file gives
+        mapping["data"]["train"] = place = {}
+    place[last] = 1
+    refused(mapping).says(2, f"unknown key {misspelt}", f"did you mean {key}?")
+    refused(NO_DATA, f"--{misspelt}", "1").says(2, f"unknown key {misspelt}", f"did you mean {key}?")
+
+
+@pytest.mark.parametrize(("mapping", "meant"), [({"modle": {}}, "model"), ({"sead": 1}, "seed"), ({"trian": {}}, "train"),
+                                                ({"tokeniser": {"kind": "word"}}, "tokenizer")])
+def test_misspelt_sections(refused: Callable[..., Any], mapping: dict[str, Any], meant: str) -> None:
+    refused({**NO_DATA, **mapping}).says(2, "unknown key", f"did you mean {meant}?")
+
+
+def test_misspelt_section_in_a_flag(refused: Callable[..., Any]) -> None:
+    refused(NO_DATA, "--modle.d_model", "8").says(2, "did you mean model.d_model?")
+
+
+def test_a_key_that_resembles_none_lists_them(refused: Callable[..., Any]) -> None:
+    refused({**NO_DATA, "zzzzzz": 1}).says(2, "unknown key zzzzzz", "task, seed, data, tokenizer, model, train, decode")
+
+
+@pytest.mark.parametrize(("key", "value", "wanted"), [
+    ("train.steps", "many", "a whole number"), ("train.steps", 1.5, "a whole number"), ("train.steps", True, "number"),
+    ("train.steps", None, "a whole number"), ("train.learning_rate", "fast", "a number"), ("model.dropout", [0.1], "number"),
+    ("model.tie_embeddings", 1, "true or false"), ("model.position", 3, "text"), ("train.betas", 0.9, "a list"),
+    ("train.betas", [0.9], "a list of 2"), ("model", 5, "a mapping"), ("train", ["steps"], "a mapping"),
+    ("seed", "x", "a whole number"), ("train.learning_rate", float("inf"), "finite"),
+    ("data.source_field", 1.5, "text or"), ("tokenizer.user_defined_symbols", "x", "a list")])
+def test_wrong_types(refused: Callable[..., Any], key: str, value: Any, wanted: str) -> None:
+    mapping: dict[str, Any] = {name: dict(section) for name, section in NO_DATA.items()}
+    section, _, last = key.rpartition(".")
+    (mapping.setdefault(section, {}) if section else mapping)[last] = value
+    outcome = refused(mapping)
+    outcome.says(2, key, "where:")
+    assert wanted.split()[-1] in outcome.err
+
+
+@pytest.mark.parametrize(("key", "value"), [("train.steps", "abc"), ("train.steps", "1.5"), ("train.steps", ""),
+                                            ("model.tie_embeddings", "maybe"), ("train.learning_rate", "quick"),
+                                            ("train.betas", "0.9"), ("seed", "1.0"), ("train.steps", "[1"),
+                                            ("train.steps", "--json")])
+def test_wrong_types_in_flags(refused: Callable[..., Any], key: str, value: str) -> None:
+    refused(NO_DATA, f"--{key}", value).says(2, key)
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("train.steps", 0), ("train.steps", -3), ("model.dropout", 1.0), ("model.dropout", -0.1), ("model.d_model", 0),
+    ("train.learning_rate", 0), ("train.learning_rate", 11), ("decode.beam_size", 0), ("decode.top_p", 0),
+    ("decode.top_p", 1.5), ("decode.temperature", 0), ("train.label_smoothing", 1), ("tokenizer.vocab_size", 4),
+    ("data.validation_share", 0.9), ("train.betas", [0.9, 1.0]), ("train.accumulate", 0), ("seed", -1),
+    ("model.max_length", 1), ("train.clip_norm", 0), ("decode.n_best", 9)])
+def test_out_of_range(refused: Callable[..., Any], key: str, value: Any) -> None:
+    refused(NO_DATA, f"--{key}", str(value)).says(2, key, "where:", "do:")
+
+
+@pytest.mark.parametrize(("key", "value", "names"), [
+    ("model.position", "rotarry", ["rotary", "sinusoidal", "alibi", "none"]), ("model.norm", "layer", ["layernorm"]),
+    ("model.residual", "Pre", ["pre", "post"]), ("model.feed_forward", "rellu", ["relu", "swiglu"]),
+    ("model.attention", "sparse", ["full", "window", "linear"]), ("tokenizer.kind", "bpe", ["sentencepiece", "word"]),
+    ("model.pooling", "men", ["mean", "max", "first"]), ("train.optimizer", "sgd", ["adamw", "adam"]),
+    ("train.schedule", "cosin", ["cosine", "linear"]), ("task", "translation", ["seq2seq", "classification"]),
+    ("train.monitor", "accuracy", ["loss", "bleu", "exact"]), ("train.precision", "fp64", ["bf16"])])
+def test_an_unknown_option_lists_the_names(refused: Callable[..., Any], key: str, value: str, names: list[str]) -> None:
+    refused(NO_DATA, f"--{key}", value).says(2, key, value, *names)
+    assert refused(NO_DATA, f"--{key}", value, "--dry-run").code == 2
+
+
+def test_width_that_the_heads_cannot_share(refused: Callable[..., Any]) -> None:
+    refused(NO_DATA, "--model.d_model", "30", "--model.n_heads", "4").says(2, "30", "4", "divisible", "choose n_heads")
+
+
+@pytest.mark.parametrize("words", [
+    ["--model.position", "alibi", "--model.attention", "linear"], ["--model.position", "t5", "--model.attention", "linear"],
+    ["--model.position", "rotary", "--model.d_model", "12", "--model.n_heads", "4"],
+    ["--model.attention", "linear", "--model.attention_dropout", "0.1"],
+    ["--model.position", "learned", "--model.max_length", "16", "--decode.max_length", "32"],
+    ["--decode.min_length", "9", "--decode.max_length", "9"],
+    ["--train.learning_rate", "null", "--train.warmup_steps", "0"]])
+def test_impossible_pairs(refused: Callable[..., Any], words: list[str]) -> None:
+    refused(NO_DATA, *words).says(2, "where:")
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("a: [1", "no YAML"), ("- a\n- b\n", "must be a mapping"), ("", "must be a mapping"), ("5", "must be a mapping"),
+    ("seed: 1\nseed: 2\n", "stands twice"), ("train: {steps: 5}\ntrain: {steps: 6}\n", "stands twice"),
+    ("seed: !!python/object/apply:os.getcwd []\n", "no YAML"), ("x: *a\n", "no YAML"), ("seed: @\n", "no YAML"),
+    ("about: 5\n", "about"), ("1: 2\n", "unknown key 1")])
+def test_files_that_are_no_configuration(refused: Callable[..., Any], text: str, told: str) -> None:
+    refused(text).says(2, told, "where:")
+
+
+def test_yaml_errors_have_a_line(refused: Callable[..., Any], tmp_path: Path) -> None:
+    refused("task: seq2seq\nmodel: {d_model: 8\n").says(2, f"{tmp_path / 'my.yaml'}:3")
+
+
+def test_a_configuration_that_cannot_be_read(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "bytes.yaml").write_bytes(b"seed: \xff\xfe\n")
+    cli("train", tmp_path / "bytes.yaml").says(2, "bytes.yaml")
+    cli("train", tmp_path).says(2, str(tmp_path))
+
+
+def test_nothing_to_train_on(refused: Callable[..., Any]) -> None:
+    refused({"seed": 1}, "--dry-run").says(2, "nothing to train on", "--data.train")
+
+
+@pytest.mark.parametrize("words", [["--data.train.source", "a"], ["--data.train.target", "b"]])
+def test_half_a_pair_of_files(refused: Callable[..., Any], words: list[str]) -> None:
+    refused({"seed": 1}, *words).says(2, "source and target")

@@ -1,0 +1,150 @@
+"""Verbs, flags, help; streams that are closed. Every refusal is one screen with the right exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid.cli import VERBS
+
+PELLUCID = [sys.executable, "-m", "pellucid"]
+
+
+def shell(line: str, **arguments: Any) -> subprocess.CompletedProcess[str]:
+    """A shell line in which "pellucid" is this package."""
+    command = line.replace("pellucid", " ".join(PELLUCID))
+    return subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, timeout=60,
+                          check=False, **arguments)
+
+
+def clean(done: subprocess.CompletedProcess[str]) -> None:
+    for sign in ("Traceback", "Exception ignored", "this is a bug", "Fatal"):
+        assert sign not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_no_verb_is_help(cli: Any, words: list[str]) -> None:
+    shown = cli(*words)
+    assert (shown.code, shown.err) == (0, "")
+    for verb in VERBS:
+        assert f"\n  {verb} " in shown.out
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "tokenizer train", "tokenizer show"])
+def test_every_verb_has_help(cli: Any, verb: str) -> None:
+    shown = cli(*verb.split(), "--help")
+    assert shown.code == 0
+    assert f"pellucid {verb}" in shown.out
+    assert "Traceback" not in shown.err
+
+
+def test_version(cli: Any) -> None:
+    assert cli("--version").out.strip() == __import__("pellucid").__version__
+
+
+def test_help_imports_no_torch() -> None:
+    program = ("import sys; from pellucid.cli import main; code = main(['--help']); "
+               "heavy = {'torch', 'numpy', 'matplotlib', 'sentencepiece'} & set(sys.modules); "
+               "print(heavy, file=sys.stderr) if heavy else None; sys.exit(code or bool(heavy))")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "usage: pellucid VERB" in done.stdout
+
+
+@pytest.mark.parametrize(("verb", "meant"), [("trian", "train"), ("tranlate", "translate"), ("evalute", "evaluate"),
+                                             ("recipe", "recipes"), ("tokeniser", "tokenizer"), ("clasify", "classify")])
+def test_an_unknown_verb_names_the_nearest(cli: Any, verb: str, meant: str) -> None:
+    cli(verb, "x").says(2, repr(verb), f"did you mean {meant}?")
+
+
+def test_an_unknown_verb_far_from_all_lists_them(cli: Any) -> None:
+    cli("xyzzy").says(2, "the verbs are", *VERBS)
+
+
+@pytest.mark.parametrize("words", [
+    ["recipes", "--out", "x"], ["train", "copy", "--beam-size", "3"], ["train", "copy", "--input", "f"],
+    ["train", "copy", "more"], ["classify", "r", "--n-best", "3"], ["classify", "r", "--decode.seed", "3"],
+    ["score", "r", "--source", "a", "--target", "b", "--beam-size", "2"], ["evaluate", "r", "--out", "x"],
+    ["evaluate", "r", "--train.steps", "3"], ["translate", "r", "--dry-run"], ["tokenizer", "show", "r", "--out", "x"],
+    ["train"], ["translate"], ["classify"], ["score", "r"], ["tokenizer", "train", "copy"], ["tokenizer", "show"],
+    ["translate", "r", "--beam-size", "many"], ["translate", "r", "--beam-size"]])
+def test_flags_that_a_verb_does_not_use_and_arguments_that_it_lacks_are_refused(cli: Any, words: list[str]) -> None:
+    cli(*words).says(2)
+
+
+def test_a_misspelt_flag_names_the_nearest(cli: Any) -> None:
+    cli("translate", "r", "--beam-sise", "3").says(2, "--beam-size")
+
+
+@pytest.mark.parametrize("words", [["evaluate"], ["tokenizer"], ["tokenizer", "trian"],
+                                   ["evaluate", "r", "--source", "f"], ["evaluate", "r", "--target", "f"],
+                                   ["translate", "r", "--train.steps", "3"], ["translate", "r", "--seed", "3"],
+                                   ["train", "copy", "--train.steps"]])
+def test_words_that_do_not_go_together_are_refused(cli: Any, words: list[str]) -> None:
+    cli(*words).says(2, "where:")
+
+
+def test_recipes_as_json(cli: Any) -> None:
+    recipes = json.loads(cli("recipes", "--json").out)
+    assert {"copy", "demo"} <= {recipe["name"] for recipe in recipes}
+    assert all({"name", "cost", "expect"} <= recipe.keys() for recipe in recipes)
+    text = cli("recipes").out
+    assert all(recipe["name"] in text and recipe["cost"] in text for recipe in recipes)
+
+
+def test_an_unknown_recipe_names_the_nearest_and_all(cli: Any, tmp_path: Path) -> None:
+    cli("train", "copi", "--out", tmp_path / "r").says(2, "did you mean copy?", "demo", "reverse")
+    cli("train", tmp_path / "none.yaml", "--out", tmp_path / "r").says(2, str(tmp_path / "none.yaml"))
+    assert not (tmp_path / "r").exists()
+
+
+def test_debug_shows_the_traceback(cli: Any) -> None:
+    with pytest.raises(ValueError, match="no such recipe"):
+        cli("train", "copi", "--debug")
+
+
+def test_standard_input_closed_before_it_begins(run: Path) -> None:
+    done = shell(f"pellucid translate {run} <&-")
+    clean(done)
+    assert (done.returncode, done.stdout) == (74, "")
+    assert "standard input is closed" in done.stderr
+
+
+def test_standard_input_that_ends_in_the_middle_of_a_line(run: Path) -> None:
+    done = shell(f"printf '1 2\\n3 4' | pellucid translate {run}")
+    clean(done)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 2)
+
+
+def test_standard_output_closed_by_its_reader(run: Path) -> None:
+    done = shell(f"yes '1 2' | head -6000 | pellucid translate {run} | head -1")
+    clean(done)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+    assert done.returncode in (0, 74)
+
+
+@pytest.mark.parametrize("line", ["pellucid recipes >&-", "pellucid --help >&-"])
+def test_standard_output_closed_before_it_begins(line: str) -> None:
+    done = shell(line)
+    clean(done)
+    assert done.returncode == 74
+    assert "standard output is closed" in done.stderr
+
+
+def test_standard_error_closed() -> None:
+    done = shell("pellucid recpes 2>&-")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_standard_output_on_a_full_disk() -> None:
+    done = shell("pellucid recipes > /dev/full")
+    clean(done)
+    assert done.returncode == 74
+    assert "No space left" in done.stderr

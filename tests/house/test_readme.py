@@ -1,0 +1,198 @@
+"""What the documents tell people to type works: every command runs (at toy scale), every link leads somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pellucid.cli import VERBS, main
+from pellucid.config import from_mapping
+from pellucid.data.grammar import splits
+from pellucid.recipes import read_recipe, recipe_names
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# Files that the documents speak of as the reader's own: which language side of tiny generated pairs stands in.
+TEXTS = {"data/train.en": ("train", 0), "data/train.fr": ("train", 1), "data/test.en": ("test", 0),
+         "data/test.fr": ("test", 1)}
+TEXTS |= {f"data/multi30k/{file}.{language}": (split, side)
+          for file, split in (("train", "train"), ("validation", "validation"), ("test2016", "test"))
+          for side, language in enumerate(("en", "de"))}
+REVIEWS = "data/reviews.tsv"
+TOY = ["--train.steps", "2", "--train.epochs", "null", "--train.validate_every", "2", "--train.batch_sentences", "20",
+       "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2", "--model.encoder_layers", "1",
+       "--model.decoder_layers", "1"]
+TOY_DATA = ["--data.generated.train", "80", "--data.generated.validation", "20", "--data.generated.test", "60"]
+NOT_RUN = {("source", ".venv/bin/activate"), (".ci/run",)}  # part of a set-up that the reader does
+
+
+def fences(page: str, *languages: str) -> list[str]:
+    """The fenced blocks of a page in these languages, in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [body for language, body in FENCE.findall(text) if language in languages]
+
+
+def commands(page: str) -> list[str]:
+    """The command lines of a page, continued lines joined, comments left out."""
+    lines = []
+    for body in fences(page, "bash", "console"):
+        for line in body.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.removeprefix("$ "), comments=True)
+            if words:
+                lines.append(shlex.join(words).replace("'|'", "|").replace("'>'", ">").replace("'<'", "<"))
+    return lines
+
+
+def own_yaml(page: str) -> dict[str, str]:
+    """The configurations of a page that give themselves a file name in their first line: `# name.yaml`."""
+    found = {}
+    for body in fences(page, "yaml"):
+        if name := re.match(r"# (\S+\.yaml)\n", body):
+            found[name[1]] = body
+    return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what the reader of the documents would have in it; commands run there."""
+    made = splits(train=300, validation=30, test=30, seed=1)
+    for name, (split, side) in TEXTS.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(pair[side] + "\n" for pair in getattr(made, split)), encoding="utf-8")
+    rows = [f"{'good' if 'the' in english else 'bad'}\t{english}" for english, _ in made.train]
+    (tmp_path / REVIEWS).write_text("\n".join(["label\ttext", *rows]) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def toy(words: list[str]) -> list[str]:
+    """A verb's words, with a training cut down to a moment."""
+    if words[0] not in ("demo", "train") or "--dry-run" in words or "--help" in words:
+        return words
+    name = "demo" if words[0] == "demo" else words[1]
+    mapping = read_recipe(name).mapping
+    kind = mapping.get("tokenizer", {}).get("kind", "sentencepiece")
+    data = TOY_DATA if "generated" in mapping.get("data", {}) else []
+    return [*words, *TOY, *data, *(["--tokenizer.vocab_size", "150"] if kind == "sentencepiece" else [])]
+
+
+def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line of the documents: `make target`, or `[echo text |] pellucid … [< file] [> file]`."""
+    if tuple(shlex.split(line)) in NOT_RUN:
+        return
+    given = b""
+    for stage in line.split(" | "):
+        words = shlex.split(stage)
+        target = words[words.index(">") + 1] if ">" in words else None
+        if "<" in words:
+            given = Path(words[words.index("<") + 1]).read_bytes()
+        words = words[: min([words.index(sign) for sign in "<>" if sign in words], default=len(words))]
+        program = words[0].removeprefix(".venv/bin/")
+        if program == "make":
+            makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+            assert all(re.search(rf"^{word}:", makefile, re.MULTILINE) for word in words[1:]), line
+        elif program == "python" and words[1:3] == ["-m", "pytest"]:
+            assert all((ROOT / word).exists() for word in words[3:] if word.startswith("tests")), line
+        elif program == "echo":
+            given = " ".join(words[1:]).encode() + b"\n"
+        else:
+            assert program == "pellucid", f"the tests do not know how to check: {line}"
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+            output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+            try:
+                with contextlib.redirect_stdout(output):
+                    code = main(toy(words[1:]))
+            except SystemExit as stop:  # the argument parser's
+                code = stop.code
+            assert code == 0, line
+            output.flush()
+            given = output.buffer.getvalue()  # type: ignore[attr-defined]
+            assert given, f"{line} prints nothing"
+            if target:
+                Path(target).write_bytes(given)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page) and page != "README.zh-CN.md"])
+def test_every_command_and_every_python_block_runs(page: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, body in own_yaml(page).items():
+        (desk / name).write_text(body, encoding="utf-8")
+    for line in commands(page):
+        run_line(line, monkeypatch)
+    for body in fences(page, "python"):
+        exec(compile(body, page, "exec"), {})
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_configuration_shown_resolves(page: str) -> None:
+    for body in fences(page, "yaml"):
+        from_mapping(yaml.safe_load(body))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_in_the_running_text_is_one_that_exists(page: str) -> None:
+    text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    for span in re.findall(r"`((?:pellucid|make) [^`]+)`", text):
+        program, verb, *rest = shlex.split(span)
+        if program == "make":
+            assert re.search(rf"^{verb}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), span
+        elif not verb.startswith("-"):
+            assert verb in VERBS, f"{page}: {span}"
+            if verb == "train" and rest and not rest[0].isupper() and "." not in rest[0]:
+                assert rest[0] in recipe_names(), f"{page}: {span}"
+
+
+def test_both_readmes_say_the_same() -> None:
+    english, chinese = "README.md", "README.zh-CN.md"
+    assert commands(english)
+    assert commands(english) == commands(chinese)
+    for language in ("yaml", "python"):
+        assert fences(english, language) == fences(chinese, language)
+    texts = [(ROOT / page).read_text(encoding="utf-8") for page in (english, chinese)]
+    counts = [[len(re.findall(pattern, text, re.MULTILINE)) for pattern in (r"^## ", r"^\|", r"^- ", r"MEASURE")]
+              for text in texts]
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_somewhere(page: str) -> None:
+    text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" not in link and not link.startswith(("#", "mailto:")):
+            assert ((ROOT / page).parent / link.split("#")[0]).exists(), f"{page}: {link}"
+
+
+def tracked() -> list[Path]:
+    """The files of the repository, and those that are about to be."""
+    if shutil.which("git") and (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                                capture_output=True, check=False)
+        if listed.returncode == 0:
+            paths = (ROOT / name for name in listed.stdout.decode().split("\0") if name)
+            return [path for path in paths if path.is_file()]
+    tops = ("src", "tests", "docs", ".ci")
+    return [path for top in tops for path in (ROOT / top).rglob("*") if path.is_file()] + list(ROOT.glob("*.*"))
+
+
+def test_no_place_on_a_machine_and_no_assistant_is_named() -> None:
+    places = re.compile(r"(?<![\w.~>])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me)(?:/|\b)")
+    names = re.compile("|".join(["clau" + "de", "anthro" + "pic", "chat" + "gpt", "copi" + "lot", "open" + "ai"]), re.I)
+    for path in tracked():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            assert not places.search(line), f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+            assert not names.search(line), f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"

@@ -1,0 +1,184 @@
+"""A checkpoint comes back bit for bit, or is refused: damage of any kind, at any place, in any of its files."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from pellucid.config import ModelConfig, TrainConfig
+from pellucid.errors import CheckpointError, OutputError
+from pellucid.files import write_folder, write_json
+from pellucid.model.build import build
+from pellucid.train.averaging import MovingAverage
+from pellucid.train.checkpoint import (
+    Progress,
+    load_checkpoint,
+    load_weights,
+    save,
+    save_checkpoint,
+    weights_of,
+)
+from pellucid.train.optimizer import make_optimizer, optimizer_state
+
+SMALL = ModelConfig(d_model=4, n_heads=1, d_ff=4, encoder_layers=1, decoder_layers=1)
+FILES = ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"]
+
+
+def parts(config: ModelConfig = SMALL, seed: int = 1, train: TrainConfig | None = None) -> tuple[Any, Any]:
+    model = build(config, 7, 7, shared=True, seed=seed)
+    return model, make_optimizer(model, train or TrainConfig())
+
+
+def one_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    torch.manual_seed(3)
+    for p in model.parameters():
+        p.grad = torch.randn_like(p)
+    optimizer.step()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint") / "step-00000001"
+    model, optimizer = parts()
+    one_step(model, optimizer)
+    save_checkpoint(folder, model, optimizer, None, Progress(step=1, loss_sum=0.1 + 0.2, best_score=1 / 3))
+    return folder
+
+
+@pytest.mark.parametrize("with_average", [False, True])
+def test_it_comes_back_bit_for_bit(with_average: bool, tmp_path: Path) -> None:
+    model, optimizer = parts()
+    average = MovingAverage(model, 0.5) if with_average else None
+    one_step(model, optimizer)
+    progress = Progress(7, 100, 90, 1.25, 0.1 + 0.2, 3, 1 / 3, 6, 1)
+    save_checkpoint(tmp_path / "c", model, optimizer, average, progress)
+    other, other_optimizer = parts(seed=2)
+    other_average = MovingAverage(other, 0.5) if with_average else None
+    assert load_checkpoint(tmp_path / "c", other, other_optimizer, other_average) == progress
+    for name, tensor in weights_of(model).items():
+        assert torch.equal(weights_of(other)[name], tensor)
+    for name, tensor in optimizer_state(model, optimizer).items():
+        assert torch.equal(optimizer_state(other, other_optimizer)[name], tensor)
+    third, _ = parts(seed=3)
+    load_weights(third, tmp_path / "c")
+    used = weights_of(model) if average is None else average.weights
+    for name, tensor in used.items():
+        assert torch.equal(weights_of(third)[name], tensor)
+        if other_average is not None:
+            assert torch.equal(other_average.weights[name], tensor)
+
+
+def refused(folder: Path) -> None:
+    model, optimizer = parts(seed=2)
+    with pytest.raises(CheckpointError) as error:
+        load_checkpoint(folder, model, optimizer, None)
+    assert error.value.exit_code == 4
+
+
+@settings(max_examples=150, deadline=None)
+@given(name=st.sampled_from(FILES), place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7),
+       kind=st.sampled_from(["flip", "truncate", "insert"]))
+def test_any_flipped_bit_and_any_other_length_is_refused(whole: Path, name: str, place: float, bit: int,
+                                                         kind: str) -> None:
+    content = (whole / name).read_bytes()
+    offset = int(place * len(content))
+    damaged = {"flip": content[:offset] + bytes([content[offset] ^ 1 << bit]) + content[offset + 1 :],
+               "truncate": content[:offset],
+               "insert": content[:offset] + bytes([bit]) + content[offset:]}[kind]
+    try:
+        (whole / name).write_bytes(damaged)
+        refused(whole)
+    finally:
+        (whole / name).write_bytes(content)
+
+
+class Bomb:
+    def __reduce__(self) -> Any:
+        return (pytest.fail, ("a pickle was opened",))
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("kind", ["deleted", "pickle", "torch.save", "symlink", "dangling symlink", "folder"])
+def test_anything_else_in_the_place_of_a_file_is_refused(name: str, kind: str, whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(whole, folder)
+    file = folder / name
+    file.rename(tmp_path / "kept")
+    if kind == "pickle":
+        file.write_bytes(pickle.dumps(Bomb()))
+    elif kind == "torch.save":
+        torch.save({"weight": Bomb()}, file)
+    elif kind == "symlink":  # to the very bytes
+        file.symlink_to(tmp_path / "kept")
+    elif kind == "dangling symlink":
+        file.symlink_to(tmp_path / "nowhere")
+    elif kind == "folder":
+        file.mkdir()
+    refused(folder)
+
+
+def test_a_pickle_with_a_fitting_manifest_is_refused_too(whole: Path, tmp_path: Path) -> None:
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        def fill(place: Path, name: str = name) -> None:
+            for file in FILES[:3]:
+                shutil.copy(whole / file, place)
+            (place / name).write_bytes(pickle.dumps(Bomb()))
+
+        write_folder(tmp_path / name, fill)
+        refused(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ['{"files": {}}', '{"format": 1, "files": {}}', "[]", "null", '{"format": 1}', "[" * 9**6,
+                                  '{"format": 1, "files": {"../x": {"bytes": 1, "sha256": ""}}}',
+                                  '{"format": 1, "files": {"state.json": {"bytes": Infinity, "sha256": ""}}}'])
+def test_a_manifest_that_is_none_is_refused(text: str, whole: Path, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    refused(tmp_path)
+
+
+@pytest.mark.parametrize("other", [{"d_model": 6}, {"encoder_layers": 2}, {"position": "learned"}, {"norm": "rmsnorm"},
+                                   {"tie_embeddings": False}])
+def test_the_weights_of_another_architecture_are_refused_and_named(other: dict[str, Any], whole: Path) -> None:
+    model, optimizer = parts(ModelConfig(**{**vars(SMALL), **other}))
+    before = {name: tensor.clone() for name, tensor in weights_of(model).items()}
+    with pytest.raises(CheckpointError, match="another architecture"):
+        load_checkpoint(whole, model, optimizer, None)
+    with pytest.raises(CheckpointError, match="tensors differ"):
+        load_weights(model, whole)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in weights_of(model).items())
+
+
+def test_a_state_of_another_kind_is_refused(whole: Path, tmp_path: Path) -> None:
+    for number, state in enumerate(({"step": 1, "surprise": 2}, [], "text", None)):
+        def fill(place: Path, state: Any = state) -> None:
+            for file in FILES[:2]:
+                shutil.copy(whole / file, place)
+            write_json(place / "state.json", state)
+
+        write_folder(tmp_path / str(number), fill)
+        refused(tmp_path / str(number))
+
+
+def test_trained_without_a_moving_average_it_cannot_be_resumed_with_one(whole: Path) -> None:
+    model, optimizer = parts()
+    with pytest.raises(CheckpointError):
+        load_checkpoint(whole, model, optimizer, MovingAverage(model, 0.9))
+
+
+def test_a_refusal_of_the_system_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        save(tmp_path / "no such folder" / "x", {"a": torch.zeros(1)})
+    (tmp_path / "checkpoints").write_bytes(b"a file stands here")
+    model, optimizer = parts()
+    one_step(model, optimizer)
+    with pytest.raises(OutputError) as error:
+        save_checkpoint(tmp_path / "checkpoints" / "step-1", model, optimizer, None, Progress())
+    assert error.value.exit_code == 74

@@ -1,0 +1,101 @@
+"""Adam and AdamW against the equations of their papers, written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pellucid.config import TrainConfig
+from pellucid.train.optimizer import load_optimizer_state, make_optimizer, optimizer_state, set_learning_rate
+
+B1, B2, EPS, DECAY = 0.8, 0.95, 1e-6, 0.1
+
+
+def model_of(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 2))
+
+
+def step(model: nn.Module, optimizer: Any, number: int) -> None:
+    torch.manual_seed(100 + number)
+    model(torch.randn(5, 3)).pow(2).sum().backward()
+    set_learning_rate(optimizer, 0.01 * number)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def by_hand(kind: str, weight_decay: float, steps: int) -> list[torch.Tensor]:
+    """m ← β₁m + (1-β₁)g, v ← β₂v + (1-β₂)g², θ ← θ - η m̂/(√v̂ + ε); decay on matrices, in g (Adam) or beside it (AdamW)."""
+    model = model_of()
+    parameters = list(model.parameters())
+    m = [torch.zeros_like(p) for p in parameters]
+    v = [torch.zeros_like(p) for p in parameters]
+    for number in range(1, steps + 1):
+        torch.manual_seed(100 + number)
+        gradients = torch.autograd.grad(model(torch.randn(5, 3)).pow(2).sum(), parameters)
+        rate = 0.01 * number
+        with torch.no_grad():
+            for i, (p, g) in enumerate(zip(parameters, gradients, strict=True)):
+                decay = weight_decay if p.dim() > 1 else 0.0
+                if kind == "adam":
+                    g = g + decay * p
+                else:
+                    p.mul_(1 - rate * decay)
+                m[i] = B1 * m[i] + (1 - B1) * g
+                v[i] = B2 * v[i] + (1 - B2) * g**2
+                p -= rate * (m[i] / (1 - B1**number)) / ((v[i] / (1 - B2**number)).sqrt() + EPS)
+    return parameters
+
+
+def config(kind: Any, weight_decay: float = 0.0) -> TrainConfig:
+    return TrainConfig(optimizer=kind, betas=(B1, B2), epsilon=EPS, weight_decay=weight_decay)
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+@pytest.mark.parametrize("weight_decay", [0.0, DECAY])
+def test_it_is_the_plain_equation(kind: str, weight_decay: float) -> None:
+    model = model_of()
+    optimizer = make_optimizer(model, config(kind, weight_decay))
+    for number in range(1, 7):
+        step(model, optimizer, number)
+    for p, expected in zip(model.parameters(), by_hand(kind, weight_decay, 6), strict=True):
+        torch.testing.assert_close(p, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_weight_decay_spares_vectors_and_no_parameter_is_forgotten() -> None:
+    model = model_of()
+    groups = make_optimizer(model, config("adamw", DECAY)).param_groups
+    for group in groups:
+        for p in group["params"]:
+            assert group["weight_decay"] == (DECAY if p.dim() > 1 else 0.0)
+    assert {id(p) for group in groups for p in group["params"]} == {id(p) for p in model.parameters()}
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_its_state_comes_back_bit_for_bit(kind: str) -> None:
+    one, other = model_of(), model_of(seed=1)
+    a, b = (make_optimizer(model, config(kind, DECAY)) for model in (one, other))
+    for number in range(1, 4):
+        step(one, a, number)
+    state = {name: tensor.clone() for name, tensor in optimizer_state(one, a).items()}
+    assert {name.split(".", 1)[0] for name in state} == {"step", "exp_avg", "exp_avg_sq"}
+    other.load_state_dict(one.state_dict())
+    load_optimizer_state(other, b, state)
+    for number in range(4, 7):
+        step(one, a, number)
+        step(other, b, number)
+    assert all(torch.equal(p, q) for p, q in zip(one.parameters(), other.parameters(), strict=True))
+    assert all(torch.equal(t, optimizer_state(other, b)[name]) for name, t in optimizer_state(one, a).items())
+
+
+def test_a_missing_moment_is_told() -> None:
+    model = model_of()
+    optimizer = make_optimizer(model, config("adamw"))
+    step(model, optimizer, 1)
+    state = optimizer_state(model, optimizer)
+    del state["exp_avg.0.bias"]
+    with pytest.raises(KeyError):
+        load_optimizer_state(model, optimizer, state)

@@ -1,0 +1,149 @@
+"""A run that was stopped, however often and wherever, ends in the bytes of one that was not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pellucid.errors import CheckpointError, ConfigError, DataError
+from pellucid.files import check_folder
+from pellucid.train import run as train_run
+from pellucid.train.precision import resolve
+
+Through = Callable[..., dict[str, Any]]
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "moving average": {"train": {"ema_decay": 0.8}},
+    "bf16, adam, no warm-up, cosine": {"train": {"precision": "bf16", "optimizer": "adam", "warmup_steps": 0,
+                                                 "schedule": "cosine", "weight_decay": 0.1}},
+    "bleu, no average": {"train": {"monitor": "bleu", "average_last": 1, "accumulate": 1, "batch_sentences": 7}},
+    "dropouts": {"model": {"attention_dropout": 0.2, "feed_forward_dropout": 0.2, "position": "transformer_xl"}},
+    "classification": {"task": "classification", "train": {"monitor": "accuracy"},
+                       "data": {"generated": {"task": "adjacent_duplicates"}}},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_stopped_and_resumed_is_byte_for_byte_the_same(name: str, tmp_path: Path, tiny: Any, train_through: Through,
+                                                       snapshot: Any) -> None:
+    if "bf16" in name and resolve("auto", torch.device("cpu")) != "bf16":
+        pytest.skip("this processor multiplies no bf16")
+    config = tiny(**VARIANTS[name])
+    whole = train_through(config, tmp_path / "whole")
+    parts = train_through(config, tmp_path / "parts", (1, 4, 6, 8))
+    assert snapshot(tmp_path / "parts") == snapshot(tmp_path / "whole")
+    assert {**parts, "run": "", "seconds": 0} == {**whole, "run": "", "seconds": 0}
+    metrics = snapshot(tmp_path / "whole")["metrics"]
+    assert [line["step"] for line in metrics if line["event"] == "train"] == [2, 4, 6, 8, 9]
+    assert [line["step"] for line in metrics if line["event"] == "validation"] == [3, 6, 9]
+
+
+def test_the_same_run_twice_is_the_same_and_another_seed_is_not(tmp_path: Path, tiny: Any, train_through: Through,
+                                                                snapshot: Any) -> None:
+    for name, config in (("a", tiny()), ("b", tiny()), ("c", tiny(seed=43))):
+        train_through(config, tmp_path / name)
+    a, b, c = (snapshot(tmp_path / name) for name in "abc")
+    assert a == b
+    assert a["checkpoints/step-00000009/model.safetensors"] != c["checkpoints/step-00000009/model.safetensors"]
+
+
+def test_a_finished_run_done_again_changes_nothing(tmp_path: Path, tiny: Any, train_through: Through,
+                                                   snapshot: Any) -> None:
+    first = train_through(tiny(), tmp_path / "run")
+    before = snapshot(tmp_path / "run")
+    assert train_through(tiny(), tmp_path / "run") == first
+    assert snapshot(tmp_path / "run") == before
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_made_again(tmp_path: Path, tiny: Any, train_through: Through,
+                                                            snapshot: Any, stop_at: Any) -> None:
+    config = tiny()
+    train_through(config, tmp_path / "whole")
+    with pytest.raises(train_run.Interrupted):
+        train_run.train(config, tmp_path / "run", stop_at((7,)))
+    newest = tmp_path / "run/checkpoints/step-00000007/optimizer.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    reporter = stop_at()
+    train_run.train(config, tmp_path / "run", reporter)
+    assert "checkpoint passed over" in reporter.told
+    assert "from step 6" in reporter.told
+    assert snapshot(tmp_path / "run") == snapshot(tmp_path / "whole")
+
+
+def test_no_whole_checkpoint_is_an_error_and_never_a_new_beginning(tmp_path: Path, tiny: Any, stop_at: Any) -> None:
+    with pytest.raises(train_run.Interrupted):
+        train_run.train(tiny(), tmp_path, stop_at((1,)))
+    (tmp_path / "checkpoints/step-00000001/manifest.json").unlink()
+    with pytest.raises(CheckpointError):
+        train_run.train(tiny(), tmp_path, stop_at())
+    assert (tmp_path / "checkpoints/step-00000001/model.safetensors").exists()
+
+
+def test_a_kill_between_the_checkpoint_and_its_pointers_is_made_good(tmp_path: Path, tiny: Any, stop_at: Any,
+                                                                     train_through: Through, snapshot: Any,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    train_through(tiny(), tmp_path / "whole")
+
+    def killed(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pellucid.train.loop.point_to_best", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train_run.train(tiny(), tmp_path / "run", stop_at())
+    assert not (tmp_path / "run/best.json").exists()
+    train_through(tiny(), tmp_path / "run")
+    assert snapshot(tmp_path / "run") == snapshot(tmp_path / "whole")
+
+
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path, tiny: Any, train_through: Through,
+                                                  stop_at: Any) -> None:
+    with pytest.raises(train_run.Interrupted):
+        train_run.train(tiny(), tmp_path, stop_at((4,)))
+    for place in ("", "checkpoints", "figures"):
+        (tmp_path / place / ".tmp-1234-folder").mkdir(parents=True)
+        (tmp_path / place / ".tmp-1234-folder/half").write_bytes(b"x")
+        (tmp_path / place / ".tmp-1234-file").write_bytes(b"x")
+    train_through(tiny(), tmp_path)
+    assert not list(tmp_path.rglob(".tmp-*"))
+
+
+def test_another_configuration_or_other_data_is_refused(tmp_path: Path, tiny: Any, train_through: Through) -> None:
+    out = tmp_path / "run"
+    for name, lines in (("train", 40), ("validation", 9)):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{i} {i + 1}\t{i + 1} {i}\n" for i in range(lines)))
+    data = {"generated": None, "train": str(tmp_path / "train.tsv"), "validation": str(tmp_path / "validation.tsv")}
+    train_through(tiny(data=data), out)
+    with pytest.raises(ConfigError, match=r"train.steps: 9 there, 10 here"):
+        train_through(tiny(data=data, train={"steps": 10}), out)
+    with (tmp_path / "train.tsv").open("a") as file:
+        file.write("7\t7\n")
+    with pytest.raises(DataError, match="train data changed"):
+        train_through(tiny(data=data), out)
+
+
+def test_two_processes_never_train_in_one_folder(tmp_path: Path, tiny: Any, stop_at: Any) -> None:
+    with train_run.only_writer(tmp_path), pytest.raises(ConfigError, match="another process"):
+        train_run.train(tiny(), tmp_path, stop_at())
+
+
+def test_the_run_folder_is_what_the_contract_says(tmp_path: Path, tiny: Any, train_through: Through) -> None:
+    summary = train_through(tiny(), tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names >= {"config.yaml", "environment.json", "data.json", "tokenizer", "metrics.jsonl", "checkpoints",
+                     "best.json", "last.json", "figures", "README.md"}
+    for folder in (tmp_path / "checkpoints").iterdir():
+        check_folder(folder)
+    assert {p.name for p in (tmp_path / "checkpoints/step-00000009").iterdir()} == {
+        "model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"}
+    assert json.loads((tmp_path / "last.json").read_text()) == {"checkpoint": "step-00000009", "step": 9}
+    assert json.loads((tmp_path / "best.json").read_text())["checkpoint"] == summary["best"]
+    assert set(json.loads((tmp_path / "data.json").read_text())) == {"train", "validation", "test"}
+    line = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])
+    assert set(line) == {"event", "step", "epoch", "loss", "learning_rate", "gradient_norm", "source_tokens",
+                         "target_tokens", "tokens_per_second", "seconds"}

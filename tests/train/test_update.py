@@ -1,0 +1,156 @@
+"""One update: micro-batches are one batch, the loss is a mean over real target tokens, and what is not finite stops it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid.config import RunConfig
+from pellucid.data.batching import collate
+from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.tokenizers.interface import EOS
+from pellucid.errors import NumericalError
+from pellucid.model.build import build, build_classifier
+from pellucid.model.transformer import Transformer
+from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
+from pellucid.train.checkpoint import CheckpointStore
+from pellucid.train.journal import Metrics, Reporter
+from pellucid.train.loop import Session, update
+from pellucid.train.objective import batch_loss
+from pellucid.train.optimizer import make_optimizer
+
+V = 9
+
+
+def sequences(rows: list[list[int]]) -> Sequences:
+    offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return Sequences(np.asarray([i for row in rows for i in row], dtype=np.int32), offsets)
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    """Twelve pairs of very different lengths, so that any split into batches has padding of its own."""
+    draw = np.random.default_rng(0)
+    sides = [[[*draw.integers(4, V, size=draw.integers(1, 7)).tolist(), EOS] for _ in range(12)] for _ in range(2)]
+    return Corpus(sequences(sides[0]), sequences(sides[1]), Report(12, 12, 0, 0, 0, 0))
+
+
+class Given:
+    """Batches of given examples."""
+
+    def __init__(self, corpus: Corpus, split: list[list[int]]) -> None:
+        self.corpus, self.split, self.per_epoch = corpus, split, len(split)
+
+    def __getitem__(self, number: int) -> Any:
+        return collate(self.corpus, np.asarray(self.split[number % len(self.split)]))
+
+
+def session(config: RunConfig, batches: Any, folder: Path, model: Any = None) -> Session:
+    model = model or build(config.model, V, V, shared=True, seed=1)
+    return Session(config=config, model=model, optimizer=make_optimizer(model, config.train), average=None,
+                   batches=batches, steps=100, peak=0.01, precision="fp32", device=torch.device("cpu"),
+                   store=CheckpointStore(folder, 1, lambda step: False), metrics=Metrics(folder / "metrics.jsonl"),
+                   reporter=Reporter(io.StringIO()), validate=lambda average: {})
+
+
+SPLITS = [[list(range(12))], [list(range(5)), list(range(5, 12))], [[0, 11, 3], [1], [2, 4, 5, 6, 7, 8], [9, 10]],
+          [[i] for i in range(12)]]
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.05, 100.0])
+def test_micro_batches_are_one_batch_at_any_split(corpus: Corpus, tiny: Callable[..., RunConfig], tmp_path: Path,
+                                                 clip_norm: float | None) -> None:
+    results = []
+    for split in SPLITS:
+        config = tiny(model={"dropout": 0.0}, train={"accumulate": len(split), "clip_norm": clip_norm})
+        one = session(config, Given(corpus, split), tmp_path)
+        seen: dict[str, torch.Tensor] = {}
+        one.optimizer.register_step_pre_hook(lambda *_, one=one, seen=seen: seen.update(  # type: ignore[misc]
+            {name: p.grad.clone() for name, p in one.model.named_parameters() if p.grad is not None}))
+        norm, rate = update(one)
+        results.append((norm, rate, seen, one.progress.loss_sum / one.progress.loss_tokens,
+                        one.progress.target_tokens, one.progress.source_tokens))
+    expected = results[0]
+    for norm, rate, gradients, loss, *tokens in results:
+        assert norm == pytest.approx(expected[0], rel=1e-4)
+        assert rate == expected[1]
+        assert loss == pytest.approx(expected[3], rel=1e-5)
+        assert tokens == [int(corpus.target.lengths.sum()), int(corpus.source.lengths.sum())]
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(gradient, expected[2][name], rtol=1e-3, atol=1e-6)
+        total = torch.linalg.vector_norm(torch.stack([g.norm() for g in gradients.values()])).item()
+        assert total == pytest.approx(min(norm, clip_norm or norm), rel=1e-3)
+
+
+def test_the_loss_is_the_mean_over_real_target_tokens_in_plain_words(corpus: Corpus, tiny: Callable[..., RunConfig],
+                                                                    tmp_path: Path) -> None:
+    config = tiny(model={"dropout": 0.0}, train={"accumulate": 2, "label_smoothing": 0.2})
+    one = session(config, Given(corpus, SPLITS[1]), tmp_path)
+    assert isinstance(one.model, Transformer)
+    terms = []
+    with torch.no_grad():
+        for i in range(len(corpus)):
+            batch = collate(corpus, np.asarray([i]))
+            logits = one.model(batch.source, batch.target_input)[0]
+            terms += label_smoothed_cross_entropy(logits, batch.target[0], 0.2).tolist()
+    update(one)
+    assert one.progress.loss_tokens == len(terms)
+    assert one.progress.loss_sum == pytest.approx(sum(terms), rel=1e-5)
+
+
+def test_a_classifiers_loss_counts_examples(corpus: Corpus, tiny: Callable[..., RunConfig]) -> None:
+    labels = Corpus(corpus.source, sequences([[i % 3] for i in range(12)]), corpus.report)
+    model = build_classifier(tiny(model={"dropout": 0.0}).model, V, 3)
+    together = collate(labels, np.arange(12))
+    assert together.target_tokens == 12
+    alone = sum(batch_loss(model, collate(labels, np.asarray([i])), 0.1).item() for i in range(12))
+    assert batch_loss(model, together, 0.1).item() == pytest.approx(alone, rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("place", ["loss", "gradient"])
+def test_what_is_not_finite_stops_before_the_weights(value: float, place: str, corpus: Corpus, tmp_path: Path,
+                                                    tiny: Callable[..., RunConfig],
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    one = session(tiny(train={"accumulate": 2}), Given(corpus, SPLITS[1]), tmp_path)
+    update(one)
+    before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
+    moments = {id(p): s["exp_avg"].clone() for p, s in one.optimizer.state.items()}
+    if place == "loss":
+        def broken(model: Any, batch: Any, smoothing: float) -> torch.Tensor:
+            loss = batch_loss(model, batch, smoothing)
+            return loss if batch.source.shape[0] == 5 else loss * value  # in the second micro-batch
+        monkeypatch.setattr("pellucid.train.loop.batch_loss", broken)
+    else:
+        parameter = next(one.model.parameters())
+        parameter.register_hook(lambda gradient: torch.full_like(gradient, value))
+    progress = dict(vars(one.progress))
+    with pytest.raises(NumericalError, match="not finite at step 2") as error:
+        update(one)
+    assert error.value.exit_code == 5
+    assert vars(one.progress) == progress
+    for name, p in one.model.named_parameters():
+        assert torch.equal(p, before[name])
+    assert all(torch.equal(s["exp_avg"], moments[id(p)]) for p, s in one.optimizer.state.items())
+
+
+def test_dropout_depends_on_the_seed_and_the_number_of_the_batch_alone(corpus: Corpus, tiny: Callable[..., RunConfig],
+                                                                      tmp_path: Path) -> None:
+    def losses(seed: int, noise: int) -> list[float]:
+        one = session(tiny(seed=seed, model={"dropout": 0.5}), Given(corpus, [[0, 1, 2]]), tmp_path)
+        found = []
+        for _ in range(3):
+            torch.rand(noise)  # what others draw in between
+            before = one.progress.loss_sum
+            update(one)
+            found.append(one.progress.loss_sum - before)
+        return found
+
+    assert losses(1, 0) == losses(1, 7)
+    assert losses(1, 0) != losses(2, 0)
