@@ -154,6 +154,8 @@ def check_folder(path: Path) -> None:
     Raises:
         CheckpointError: no folder, no manifest, a file missing, cut short or changed, a file that is no plain file.
     """
+    if (path / MANIFEST).is_symlink():
+        raise CheckpointError("the manifest is no plain file", where=str(path / MANIFEST))
     manifest = read_json(path / MANIFEST)
     try:
         if manifest["format"] != _FORMAT:

@@ -98,7 +98,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def labelled_line(number: int) -> str:
     """A text of two kinds, and its label."""
-    return f"ab\t{'a' * (1 + number % 7)}b{number % 10}\n" if number % 2 else f"dc\t{'d' * (1 + number % 7)}c{number % 10}\n"
+    first, second = ("a", "b") if number % 2 else ("d", "c")
+    return f"{first}{second}\t{first * (1 + number % 7)}{second}{number % 10}\n"
 
 
 @pytest.fixture(scope="session")

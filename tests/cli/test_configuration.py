@@ -1,4 +1,4 @@
-"""Configurations that cannot be used are refused before any data is read, and the message says what to write instead."""
+"""Configurations that cannot be used are refused before data is read; the message says what to write instead."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def typos(count: int) -> list[tuple[str, str]]:
         key = chance.choice(keys)
         section, _, last = key.rpartition(".")
         i = chance.randrange(len(last) - 1)
-        changed = chance.choice([last[:i] + chance.choice(string.ascii_lowercase) + last[i + 1:], last[:i] + last[i + 1:],
-                                 last[:i] + last[i] * 2 + last[i + 1:], last[:i] + last[i + 1] + last[i] + last[i + 2:]])
+        head, letter, following, tail = last[:i], last[i], last[i + 1], last[i + 2:]
+        other = chance.choice(string.ascii_lowercase)
+        middle = chance.choice([other + following, following, letter * 2 + following, following + letter])
+        changed = head + middle + tail
         if f"{section}.{changed}" not in dotted_keys(RunConfig) and changed != last:
             found.append((key, f"{section}.{changed}"))
     return found
@@ -61,7 +63,8 @@ def test_one_wrong_letter_names_the_key(refused: Callable[..., Any], key: str, m
     refused(NO_DATA, f"--{misspelt}", "1").says(2, f"unknown key {misspelt}", f"did you mean {key}?")
 
 
-@pytest.mark.parametrize(("mapping", "meant"), [({"modle": {}}, "model"), ({"sead": 1}, "seed"), ({"trian": {}}, "train"),
+@pytest.mark.parametrize(("mapping", "meant"), [({"modle": {}}, "model"), ({"sead": 1}, "seed"),
+                                                ({"trian": {}}, "train"),
                                                 ({"tokeniser": {"kind": "word"}}, "tokenizer")])
 def test_misspelt_sections(refused: Callable[..., Any], mapping: dict[str, Any], meant: str) -> None:
     refused({**NO_DATA, **mapping}).says(2, "unknown key", f"did you mean {meant}?")
@@ -77,7 +80,8 @@ def test_a_key_that_resembles_none_lists_them(refused: Callable[..., Any]) -> No
 
 @pytest.mark.parametrize(("key", "value", "wanted"), [
     ("train.steps", "many", "a whole number"), ("train.steps", 1.5, "a whole number"), ("train.steps", True, "number"),
-    ("train.steps", None, "a whole number"), ("train.learning_rate", "fast", "a number"), ("model.dropout", [0.1], "number"),
+    ("train.steps", None, "a whole number"), ("train.learning_rate", "fast", "a number"),
+    ("model.dropout", [0.1], "a number"),
     ("model.tie_embeddings", 1, "true or false"), ("model.position", 3, "text"), ("train.betas", 0.9, "a list"),
     ("train.betas", [0.9], "a list of 2"), ("model", 5, "a mapping"), ("train", ["steps"], "a mapping"),
     ("seed", "x", "a whole number"), ("train.learning_rate", float("inf"), "finite"),
@@ -126,7 +130,8 @@ def test_width_that_the_heads_cannot_share(refused: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("words", [
-    ["--model.position", "alibi", "--model.attention", "linear"], ["--model.position", "t5", "--model.attention", "linear"],
+    ["--model.position", "alibi", "--model.attention", "linear"],
+    ["--model.position", "t5", "--model.attention", "linear"],
     ["--model.position", "rotary", "--model.d_model", "12", "--model.n_heads", "4"],
     ["--model.attention", "linear", "--model.attention_dropout", "0.1"],
     ["--model.position", "learned", "--model.max_length", "16", "--decode.max_length", "32"],

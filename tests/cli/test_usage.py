@@ -57,7 +57,8 @@ def test_help_imports_no_torch() -> None:
 
 
 @pytest.mark.parametrize(("verb", "meant"), [("trian", "train"), ("tranlate", "translate"), ("evalute", "evaluate"),
-                                             ("recipe", "recipes"), ("tokeniser", "tokenizer"), ("clasify", "classify")])
+                                             ("recipe", "recipes"), ("tokeniser", "tokenizer"),
+                                             ("clasify", "classify")])
 def test_an_unknown_verb_names_the_nearest(cli: Any, verb: str, meant: str) -> None:
     cli(verb, "x").says(2, repr(verb), f"did you mean {meant}?")
 

@@ -1,4 +1,4 @@
-"""What the house tests share: where the source stands, and trainings so small that every option can have one."""
+"""What the house tests share: a cache of their own, and trainings so small that every option can have one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import pytest
 from pellucid.config import from_mapping
 from pellucid.strict_reader import merge, nest
 
-ROOT = Path(__file__).resolve().parents[2]
-
 TINY: dict[str, Any] = {
     "data": {"generated": {"task": "copy", "train": 60, "validation": 10, "test": 10, "symbols": 6, "min_length": 3,
                            "max_length": 6}},
@@ -23,12 +21,6 @@ TINY: dict[str, Any] = {
               "precision": "fp32"},
     "decode": {"beam_size": 2, "max_length": 8},
 }
-
-
-@pytest.fixture
-def root() -> Path:
-    """The root of the repository."""
-    return ROOT
 
 
 @pytest.fixture(autouse=True)

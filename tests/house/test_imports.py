@@ -51,8 +51,8 @@ MODULES = {module_name(path) for path in FILES}
 
 
 def part_of(module: str) -> str:
-    """pellucid.nn.masks → nn; pellucid.config → config; pellucid → "" """
-    return (module.split(".") + [""])[1]
+    """pellucid.nn.masks → nn; pellucid.config → config; pellucid itself → an empty name."""
+    return [*module.split("."), ""][1]
 
 
 def imported(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, int]]:

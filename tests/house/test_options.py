@@ -250,6 +250,6 @@ def test_what_is_learned_from_and_its_order_depend_on_the_data_and_the_seed_alon
         return [made[i].source for i in range(2 * made.per_epoch)]
 
     plain = batches({})
-    for key, value in MODEL_OPTIONS + [("train.schedule", "constant"), ("model.d_model", 8), ("train.steps", 9)]:
+    for key, value in [*MODEL_OPTIONS, ("train.schedule", "constant"), ("model.d_model", 8), ("train.steps", 9)]:
         assert all(map(torch.equal, plain, batches({key: value}))), key
     assert not all(torch.equal(a, b) for a, b in zip(plain, batches({"seed": 7}), strict=True) if a.shape == b.shape)

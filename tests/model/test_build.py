@@ -153,3 +153,14 @@ def test_an_unknown_name_lists_the_known_ones(key: str, known: str) -> None:
 def test_a_shared_vocabulary_has_one_size() -> None:
     with pytest.raises(ValueError, match="7 and 11"):
         build(ModelConfig(), 7, V, shared=True)
+
+
+def test_t5_looks_both_ways_in_an_encoder_and_back_only_in_a_decoder() -> None:
+    """All 32 buckets of a decoder are for what came before: 20 back is the 17th there, the 10th of 16 in an encoder."""
+    config = ModelConfig(d_model=8, n_heads=2, d_ff=8, position="t5", encoder_layers=2, decoder_layers=2)
+    model, classifier = build(config, V, V), build_classifier(config, V, 3)
+    distances = torch.tensor([-20, 20])
+    for layer in (*model.encoder.layers, *classifier.encoder.layers):
+        assert layer.self_attention.position.bucket(distances).tolist() == [10, 26]
+    for layer in model.decoder.layers:
+        assert layer.self_attention.position.bucket(distances).tolist() == [17, 0]

@@ -65,7 +65,7 @@ def check(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, x: Tensor, me
     actual = ours(x, memory, mask)
     expected, weights = theirs(x, memory, memory, average_attn_weights=False, **torch_arguments(mask, t, s))
     answerable = torch.ones(2, t, dtype=torch.bool)
-    if mask.answerable is not None:  # where there is nothing to see, torch gives NaN
+    if mask.allowed is not None:  # where there is nothing to see, torch gives NaN
         answerable = mask.answerable[:, 0, :, 0].expand(2, t)
     close(actual[answerable], expected[answerable])
     (q,) = ours._heads(x, ours.query)

@@ -67,7 +67,6 @@ def test_the_fused_path_is_the_equation(data: st.DataObject, b: int, t: int, s: 
                     strict=True):
         close(a, e)
     if mask.allowed is not None:
-        assert mask.answerable is not None
         assert not weights[~mask.allowed.expand_as(weights)].any()
         answerable = mask.answerable[..., 0].expand(b, 2, t)
         close(weights.sum(-1), answerable.to(dtype))

@@ -49,8 +49,8 @@ def draw_heatmaps(maps: Sequence[Tensor], columns: Sequence[str], rows: Sequence
     axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
     for place, matrix, title in zip(axes, maps, titles, strict=True):
         image = place.imshow(matrix.numpy(), cmap="cividis", vmin=0, vmax=1, aspect="equal")
-        place.set_xticks(range(len(columns)), columns, rotation=90, fontsize=9)
-        place.set_yticks(range(len(rows)), rows, fontsize=9)
+        place.set_xticks(range(len(columns)), columns, rotation=90, fontsize=9, parse_math=False)
+        place.set_yticks(range(len(rows)), rows, fontsize=9, parse_math=False)  # a $ is a dollar
         place.set_title(title, fontsize=10)
         place.set_xlabel("looks at")
     axes[0].set_ylabel("when writing")

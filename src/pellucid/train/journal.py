@@ -46,7 +46,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         try:
             event = json.loads(line) if line else None
             if event is not None:
-                event["step"], event["event"]
+                if not isinstance(event["step"], int) or not isinstance(event["event"], str):
+                    raise TypeError("no event")
                 events.append(event)
         except (ValueError, KeyError, TypeError) as error:
             if number < len(lines):

@@ -1,0 +1,91 @@
+"""`evaluate`: the scores that the contract names, on any split or on files; several runs are compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+TRANSLATION = {"run", "split", "n", "bleu", "bleu_lowercase", "chrf", "ter", "meteor", "perplexity", "exact",
+               "interval", "signature"}
+CLASSIFICATION = {"run", "split", "n", "accuracy", "macro_f1", "interval", "signature"}
+
+
+def report(outcome: Any) -> dict[str, Any]:
+    assert outcome.code == 0, outcome.err
+    found = json.loads(outcome.out, parse_constant=lambda name: 1 / 0)  # no NaN, no Infinity
+    assert isinstance(found, dict)
+    assert found.keys() == {"runs", "comparison"}
+    return found
+
+
+def test_a_translation_run(cli: Any, run: Path) -> None:
+    found = report(cli("evaluate", run, "--json"))
+    (scores,) = found["runs"]
+    assert scores.keys() >= TRANSLATION
+    assert (scores["run"], scores["split"], scores["n"]) == (str(run), "test", 24)
+    assert found["comparison"] == []
+    for name, (low, high) in scores["interval"].items():
+        assert low <= scores[name] <= high, name
+    assert {"bleu", "chrf", "ter", "meteor", "exact", "perplexity"} <= scores["interval"].keys()
+    assert "version" in scores["signature"]
+
+
+def test_a_classifier(cli: Any, classifier: Path) -> None:
+    (scores,) = report(cli("evaluate", classifier, "--json"))["runs"]
+    assert scores.keys() >= CLASSIFICATION
+    assert scores["interval"].keys() == {"accuracy", "macro_f1"}
+    assert scores["n"] == 30
+    text = cli("evaluate", classifier).out
+    assert "accuracy" in text
+    assert "predicted" in text
+
+
+def test_text_says_the_same(cli: Any, run: Path) -> None:
+    text = cli("evaluate", run).out
+    (scores,) = report(cli("evaluate", run, "--json"))["runs"]
+    assert f"{scores['bleu']:.2f}" in text
+    assert scores["signature"] in text
+    assert str(run) in text
+
+
+def test_other_splits(cli: Any, run: Path) -> None:
+    for split, count in (("validation", 24), ("train", 300)):
+        (scores,) = report(cli("evaluate", run, "--split", split, "--json"))["runs"]
+        assert (scores["split"], scores["n"]) == (split, count)
+    cli("evaluate", run, "--split", "tset").says(2, "tset", "train", "validation", "test")
+
+
+def test_files(cli: Any, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("1 2\n3\n\n")
+    (tmp_path / "t").write_text("1 2\n3\n\n")
+    (scores,) = report(cli("evaluate", run, "--source", tmp_path / "s", "--target", tmp_path / "t", "--json"))["runs"]
+    assert scores["n"] == 3
+
+
+def test_two_runs_are_compared(cli: Any, run: Path, copy: Path) -> None:
+    found = report(cli("evaluate", run, copy, "--json"))
+    assert [scores["run"] for scores in found["runs"]] == [str(run), str(copy)]
+    assert {one["score"] for one in found["comparison"]} >= {"bleu", "chrf", "exact"}
+    for one in found["comparison"]:
+        assert one.keys() == {"score", "a", "b", "difference", "p"}
+        assert (one["a"], one["b"], one["difference"], one["p"]) == (str(run), str(copy), 0, 1)
+    assert "p = 1.0000" in cli("evaluate", run, copy).out
+
+
+def test_runs_on_different_data_are_not_compared(cli: Any, run: Path, classifier: Path) -> None:
+    cli("evaluate", run, classifier).says(2, "different data", "--source")
+
+
+def test_what_was_scored_is_kept(cli: Any, copy: Path) -> None:
+    (scores,) = report(cli("evaluate", copy, "--json"))["runs"]
+    assert json.loads((copy / "evaluation" / "test.json").read_text()) == scores
+    hypotheses = (copy / "evaluation" / "test.hyp").read_text().split("\n")[:-1]
+    sources = [line.split("\t")[0] for line in (copy / "data" / "test.tsv").read_text().splitlines()]
+    assert hypotheses == cli("translate", copy, stdin="".join(f"{line}\n" for line in sources)).out.split("\n")[:-1]
+
+
+def test_a_run_without_a_test_split(cli: Any, data: Path, train_on: Any) -> None:
+    done = train_on("--data.train", data / "pairs.tsv", "--data.validation_share", "0.2")
+    assert done.code == 0, done.err
+    cli("evaluate", data / "out").says(2, "no test data", "--split train or validation", "--source")

@@ -1,0 +1,151 @@
+"""Lines in, lines out: as many, in order, whatever characters they hold; prefixes, samples, n-best, JSON."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ODD = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\t", "\0", "\ufeff", "日本",
+       "😀", "e\u0301", "1", "2", "3", " "]
+SOURCES = "1 2\n\n3 4 5\n   \n6\n"
+
+
+def odd_lines(count: int) -> list[str]:
+    chance = random.Random(5)
+    return ["".join(chance.choices(ODD, k=chance.randrange(8))).removesuffix("\r") for _ in range(count)]
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_thousand_lines_of_odd_characters(cli: Any, run: Path, classifier: Path, tmp_path: Path,
+                                            by_file: bool) -> None:
+    lines = ["1", *odd_lines(1000)]
+    text = "".join(f"{line}\n" for line in lines)
+    (tmp_path / "in.txt").write_bytes(text.encode())
+    for verb, folder in (("translate", run), ("classify", classifier)):
+        words = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"] if by_file else []
+        done = cli(verb, folder, *words, stdin="" if by_file else text)
+        assert done.code == 0, done.err
+        out = (tmp_path / "out.txt").read_bytes() if by_file else done.out.encode()
+        assert out.count(b"\n") == 1001
+        assert b"\r" not in out
+        for line, answer in zip(lines, out.decode().split("\n")[:-1], strict=True):
+            assert line.strip() or answer == ""
+
+
+def test_empty_lines_stay_empty_and_in_place(cli: Any, run: Path, classifier: Path) -> None:
+    for words in (["translate", run, "--decode.min_length", 2], ["classify", classifier]):
+        answers = cli(*words, stdin=SOURCES).out.split("\n")
+        assert [bool(answer) for answer in answers] == [True, False, True, False, True, False]
+        alone = [cli(*words, stdin=line).out for line in ("1 2", "3 4 5", "6\r\n")]
+        assert alone == [answers[0] + "\n", answers[2] + "\n", answers[4] + "\n"]
+
+
+def test_no_line_in_no_line_out(cli: Any, run: Path, classifier: Path) -> None:
+    for verb, folder in (("generate", run), ("classify", classifier)):
+        assert (cli(verb, folder).code, cli(verb, folder).out) == (0, "")
+
+
+def test_a_byte_order_mark_is_no_text(cli: Any, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbf1 2\n")
+    wanted = cli("translate", run, stdin="1 2\n").out
+    assert cli("translate", run, "--input", tmp_path / "bom.txt").out == wanted
+    assert cli("translate", run, stdin=b"\xef\xbb\xbf1 2\n").out == wanted
+
+
+def test_generate_and_translate_are_one(cli: Any, run: Path) -> None:
+    assert cli("generate", run, stdin=SOURCES).out == cli("translate", run, stdin=SOURCES).out
+
+
+def test_n_best(cli: Any, run: Path) -> None:
+    rows = [line.split("\t") for line in cli("generate", run, "--n-best", 3, stdin="1 2\n3\n").out.splitlines()]
+    assert [row[0] for row in rows] == ["1"] * 3 + ["2"] * 3
+    for number in ("1", "2"):
+        scores = [float(row[1]) for row in rows if row[0] == number]
+        assert scores == sorted(scores, reverse=True)
+    assert len({row[2] for row in rows[:3]}) == 3
+    best = cli("generate", run, "--beam-size", 3, stdin="1 2\n3\n").out.splitlines()
+    assert best == [rows[0][2], rows[3][2]]
+
+
+@pytest.mark.parametrize("words", [
+    ["--beam-size", "0"], ["--beam-size", "-1"], ["--n-best", "0"], ["--n-best", "4", "--beam-size", "2"],
+    ["--decode.temperature", "0"], ["--decode.top_p", "1.5"], ["--decode.max_length", "0"], ["--decode.seed", "-1"],
+    ["--decode.beem_size", "2"], ["--decode.min_length", "90", "--decode.max_length", "80"]])
+def test_search_options_out_of_range(cli: Any, run: Path, words: list[str]) -> None:
+    cli("generate", run, *words, stdin="1\n").says(2, words[0].removeprefix("--").split(".")[-1].replace("-", "_")[:4])
+
+
+def test_samples_depend_on_the_seed_alone(cli: Any, run: Path) -> None:
+    def sample(seed: int, *words: object) -> str:
+        done = cli("generate", run, "--sample", "--decode.seed", seed, "--decode.temperature", 3, *words,
+                   stdin="1 2 3\n" * 20)
+        assert done.code == 0, done.err
+        return str(done.out)
+
+    assert sample(1) == sample(1) == sample(1, "--decode.batch_tokens", 8)
+    assert sample(1) != sample(2)
+    assert len(set(sample(1).splitlines())) > 1
+
+
+def test_prefixes(cli: Any, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("4 4\n\n5\n")
+    words = ("generate", run, "--prefix", tmp_path / "p.txt")
+    lines = cli(*words, stdin="1\n2\n3\n").out.splitlines()
+    assert lines[0].startswith("4 4")
+    assert lines[1] == cli("generate", run, stdin="2\n").out.strip()
+    assert lines[2].startswith("5")
+    cli(*words, stdin="1\n" * 5).says(3, "fewer prefixes", str(tmp_path / "p.txt"))
+
+
+def test_generate_as_json(cli: Any, run: Path) -> None:
+    lines = cli("generate", run, "--json", "--n-best", 2, stdin=SOURCES).out.split("\n")[:-1]
+    objects = [json.loads(line) for line in lines]
+    plain = cli("generate", run, "--beam-size", 2, stdin=SOURCES).out.split("\n")[:-1]
+    assert [one["text"] for one in objects] == plain
+    assert all(one.keys() == {"text", "score", "tokens", "hypotheses"} for one in objects)
+    assert [len(one["hypotheses"]) for one in objects] == [2, 1, 2, 1, 2]
+    first = objects[0]["hypotheses"][0]
+    assert (first["text"], first["score"], first["tokens"]) == tuple(objects[0][k] for k in ("text", "score", "tokens"))
+
+
+def test_classify_as_json(cli: Any, classifier: Path) -> None:
+    lines = cli("classify", classifier, "--json", stdin="aab1\n\nddc2\n").out.splitlines()
+    objects = [json.loads(line) for line in lines]
+    assert len(objects) == 3
+    for one in objects:
+        assert one.keys() == {"label", "probabilities"}
+        assert one["probabilities"].keys() == {"ab", "dc"}
+        assert sum(one["probabilities"].values()) == pytest.approx(1)
+        assert one["label"] == max(one["probabilities"], key=one["probabilities"].get)
+    label, probability = cli("classify", classifier, stdin="aab1\n").out.strip().split("\t")
+    assert label == objects[0]["label"]
+    assert float(probability) == pytest.approx(objects[0]["probabilities"][label], abs=1e-3)
+
+
+def test_score(cli: Any, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("1 2\n\n3\n")
+    (tmp_path / "t").write_text("1 2\n4\n\n")
+    words = ("score", run, "--source", tmp_path / "s", "--target", tmp_path / "t")
+    objects = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
+    assert len(objects) == 3
+    assert [len(one["token_log_probabilities"]) for one in objects] == [3, 2, 1]
+    for one, line in zip(objects, cli(*words).out.splitlines(), strict=True):
+        assert {"log_probability", "per_token", "tokens", "token_log_probabilities"} <= one.keys()
+        assert one["log_probability"] == pytest.approx(sum(one["token_log_probabilities"]))
+        assert one["log_probability"] < 0
+        assert line == f"{one['log_probability']:.4f}\t{one['per_token']:.4f}"
+    assert cli(*words, "--output", tmp_path / "out").out == ""
+    assert (tmp_path / "out").read_text() == cli(*words).out
+
+
+def test_what_is_generated_has_the_score_that_is_told(cli: Any, run: Path, tmp_path: Path) -> None:
+    one = json.loads(cli("generate", run, "--json", stdin="1 2 3\n").out)["hypotheses"][0]
+    (tmp_path / "s").write_text("1 2 3\n")
+    (tmp_path / "t").write_text(one["text"] + "\n")
+    scored = json.loads(cli("score", run, "--source", tmp_path / "s", "--target", tmp_path / "t", "--json").out)
+    if len(scored["token_log_probabilities"]) <= 12:  # it ended by itself
+        assert scored["log_probability"] == pytest.approx(one["log_probability"], abs=1e-3)

@@ -1,0 +1,116 @@
+"""A training that is stopped saves, says how to go on, and ends with the bytes of one that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid.train import loop
+
+STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+PARTS = ["model.safetensors", "optimizer.safetensors"]
+TIMES = ("seconds", "tokens_per_second")
+
+
+@pytest.fixture
+def signal_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Sends this process a signal right after the update of a step."""
+
+    def arrange(step: int, number: int) -> None:
+        real = loop.update
+
+        def update(session: loop.Session) -> tuple[float, float]:
+            result = real(session)
+            if session.progress.step == step:
+                signal.raise_signal(number)
+            return result
+
+        monkeypatch.setattr(loop, "update", update)
+
+    return arrange
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without its times."""
+    events = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in event.items() if key not in TIMES} for event in events]
+
+
+@pytest.mark.parametrize(("number", "code"), STOPS)
+@pytest.mark.parametrize("step", [1, 8, 11, 23])
+def test_stopped_and_resumed_is_as_if_never_stopped(cli: Any, run: Path, tiny: Path, tmp_path: Path, number: int,
+                                                    code: int, step: int, signal_after: Callable[[int, int], None],
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    out, before = tmp_path / "a run", signal.getsignal(number)
+    signal_after(step, number)
+    stopped = cli("train", tiny, "--out", out)
+    assert stopped.code == code, stopped.err
+    assert signal.Signals(number).name in stopped.err
+    assert f"saved at step {step}" in stopped.err
+    assert f"pellucid train {tiny} --out '{out}'" in stopped.err
+    assert "Traceback" not in stopped.err
+    assert json.loads((out / "last.json").read_text())["step"] == step
+    assert signal.getsignal(number) == before
+    monkeypatch.undo()
+    resumed = cli("train", tiny, "--out", out)
+    assert resumed.code == 0, resumed.err
+    assert f"from step {step} to step 24" in resumed.err
+    for part in PARTS:
+        name = f"checkpoints/step-00000024/{part}"
+        assert (out / name).read_bytes() == (run / name).read_bytes()
+    assert (out / "best.json").read_bytes() == (run / "best.json").read_bytes()
+    assert metrics(out) == metrics(run)
+
+
+def test_stopped_at_the_last_step_is_done_after_all(cli: Any, tiny: Path, tmp_path: Path,
+                                                    signal_after: Callable[[int, int], None]) -> None:
+    signal_after(24, signal.SIGTERM)
+    assert cli("train", tiny, "--out", tmp_path / "r").code in (0, 143)
+    assert cli("train", tiny, "--out", tmp_path / "r").code == 0
+
+
+@pytest.mark.parametrize(("number", "code"), STOPS)
+def test_a_process_that_gets_a_signal(tiny: Path, tmp_path: Path, number: int, code: int) -> None:
+    words = [sys.executable, "-m", "pellucid", "train", str(tiny), "--out", str(tmp_path / "r"),
+             "--train.steps", "100000", "--train.validate_every", "20"]
+    environment = {**os.environ, "PELLUCID_CACHE": str(tmp_path / "cache")}
+    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        seen = ""
+        for line in process.stderr:
+            seen += line
+            if line.startswith("step 20"):
+                process.send_signal(number)
+                break
+        seen += process.stderr.read()
+    assert process.returncode == code, seen
+    assert "Traceback" not in seen
+    assert "to go on:\n  pellucid train" in seen
+    last = json.loads((tmp_path / "r" / "last.json").read_text())
+    assert last["step"] >= 20
+    assert (tmp_path / "r" / "checkpoints" / last["checkpoint"] / "manifest.json").exists()
+
+
+def test_a_killed_writer_leaves_nothing(cli: Any, copy: Path, tiny: Path) -> None:
+    left = copy / "checkpoints" / ".tmp-0123-step-00000032"
+    left.mkdir()
+    (left / "model.safetensors").write_bytes(b"half")
+    (copy / ".tmp-4567-best.json").write_text("{")
+    assert cli("train", tiny, "--out", copy).code == 0
+    assert not list(copy.rglob(".tmp-*"))
+
+
+def test_numbers_that_are_not_finite(cli: Any, tiny: Path, tmp_path: Path) -> None:
+    stopped = cli("train", tiny, "--out", tmp_path / "r", "--train.learning_rate", "10", "--train.clip_norm", "null",
+                  "--model.residual", "none", "--model.norm", "none", "--train.schedule", "constant")
+    assert stopped.code == 5, stopped.err
+    assert "not finite at step" in stopped.err
+    assert "Traceback" not in stopped.err

@@ -1,0 +1,163 @@
+"""A corpus holds what tokenizing gives, in files that are made once for each way of making them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pellucid.config import RunConfig, from_mapping
+from pellucid.data.corpus import Corpus, open_corpus, shorten, source_ids
+from pellucid.data.splits import open_splits
+from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
+from pellucid.data.tokenizers.interface import BOS, EOS
+from pellucid.errors import DataError
+from pellucid.strict_reader import merge
+
+LINES = ["a b c\tx y", "\tx", "b\t", "c c c c c c\tx", "a\tx x x x x x x", "b a\ty x", "   \ty"]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "ids"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Any:
+    """Opens a split of a table with a configuration; gives (corpus, tokenizers, config)."""
+    (tmp_path / "a.tsv").write_text("".join(line + "\n" for line in LINES))
+
+    def open_it(over: dict[str, Any] | None = None, name: str = "train") -> tuple[Corpus, Tokenizers, RunConfig]:
+        base = {"data": {"train": str(tmp_path / "a.tsv"), "validation": str(tmp_path / "a.tsv")},
+                "tokenizer": {"kind": "word"}, "model": {"max_length": 5}}
+        config = from_mapping(merge(base, over or {}))
+        splits = open_splits(config, tmp_path / "run")
+        tokenizers = train_tokenizers(config.tokenizer, splits["train"], config.task)
+        return open_corpus(splits[name], tokenizers, config), tokenizers, config
+
+    return open_it
+
+
+def rows(side: Any) -> list[list[int]]:
+    return [side[i].tolist() for i in range(len(side))]
+
+
+def test_ids_are_those_of_tokenizing_and_what_does_not_fit_is_counted(opened: Any) -> None:
+    corpus, tokenizers, _ = opened()
+    kept = [line.split("\t") for line in ("a b c\tx y", "b a\ty x")]
+    assert rows(corpus.source) == [[*tokenizers.source.encode(a), EOS] for a, _ in kept]
+    assert rows(corpus.target) == [[*tokenizers.target.encode(b), EOS] for _, b in kept]
+    report = corpus.report
+    assert (report.records, report.kept, report.empty, report.too_long) == (7, 2, 3, 2)
+    assert (report.source_tokens, report.target_tokens) == (4 + 3, 3 + 3)
+    assert "2 of 7 kept, 3 with an empty side skipped, 2 longer than max_length" in str(report)
+
+
+def test_what_is_too_long_can_be_cut_and_keeps_its_end(opened: Any) -> None:
+    corpus, tokenizers, _ = opened({"data": {"too_long": "cut"}})
+    c, x = tokenizers.source.encode("c")[0], tokenizers.target.encode("x")[0]
+    assert rows(corpus.source)[1] == [c, c, c, c, EOS]
+    assert rows(corpus.target)[2] == [x, x, x, x, EOS]
+    assert (corpus.report.kept, corpus.report.too_long) == (4, 2)
+    assert shorten([7, 7, 7], 3) == [7, 7, 7]
+    assert shorten([BOS, 7, 7], 2) == [BOS, 7]
+
+
+def test_texts_to_classify_begin_with_bos_and_targets_are_labels(tmp_path: Path, opened: Any) -> None:
+    table = tmp_path / "labels.tsv"
+    table.write_text("good\ta b\nbad\tc\ngood\ta a a a a a a\nbad\t\n")
+    corpus, tokenizers, _ = opened({"task": "classification", "data": {"train": str(table), "validation": str(table)}})
+    assert tokenizers.labels == ("bad", "good")
+    assert rows(corpus.source) == [[BOS, *tokenizers.source.encode("a b")], [BOS, *tokenizers.source.encode("c")]]
+    assert rows(corpus.target) == [[1], [0]]
+    assert source_ids(["a", ""], tokenizers, True)[1] == [BOS]
+
+
+def test_a_label_that_training_never_saw_is_placed(tmp_path: Path, opened: Any) -> None:
+    train, validation = tmp_path / "labels.tsv", tmp_path / "new.tsv"
+    train.write_text("good\ta b\nbad\tc\n")
+    validation.write_text("good\ta b\nbad\t\nawful\tc\n")
+    over = {"task": "classification", "data": {"train": str(train), "validation": str(validation)}}
+    with pytest.raises(DataError, match="'awful' was never seen") as error:
+        opened(over, "validation")
+    assert error.value.where == f"{validation}:3"
+    header = tmp_path / "header.tsv"
+    header.write_text("label\ttext\ngood\ta b\nawful\tc\n")
+    over["data"] = {"train": str(train), "validation": str(header)}
+    with pytest.raises(DataError) as error:
+        opened(over, "validation")
+    assert error.value.where == f"{header}:3"
+
+
+def test_it_is_read_from_files_that_stay_on_the_disk(opened: Any, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, _, _ = opened()
+    assert isinstance(first.source.tokens, np.memmap)
+    (folder,) = cache.iterdir()
+    monkeypatch.setattr("pellucid.data.corpus._encode", lambda *arguments: pytest.fail("encoded again"))
+    again, _, _ = opened()
+    assert rows(again.source) == rows(first.source)
+    assert again.report == first.report
+    assert list(cache.iterdir()) == [folder]
+
+
+KEYS: list[dict[str, Any]] = [
+    {}, {"tokenizer": {"lowercase": True}}, {"tokenizer": {"min_frequency": 2}}, {"tokenizer": {"shared": False}},
+    {"model": {"max_length": 6}}, {"data": {"too_long": "cut"}}, {"data": {"validation": None, "validation_share": 0.3}},
+    {"data": {"validation": None, "validation_share": 0.4}}, {"data": {"source_field": 2, "target_field": 1}},
+]
+
+
+def test_every_way_of_making_it_has_a_folder_of_its_own(opened: Any, cache: Path) -> None:
+    for number, over in enumerate(KEYS, start=1):
+        opened(over)
+        assert len(list(cache.iterdir())) == number, over
+    for over in KEYS:
+        opened(over)
+    assert len(list(cache.iterdir())) == len(KEYS)
+
+
+def test_a_share_set_aside_is_never_mistaken_for_the_whole(opened: Any) -> None:
+    """The same file, name and validation_share; once validation is given, once it is a share of the file."""
+    shared, _, _ = opened({"data": {"validation": None, "validation_share": 0.45}, "model": {"max_length": 20}})
+    whole, _, _ = opened({"data": {"validation_share": 0.45}, "model": {"max_length": 20}})
+    assert len(whole) > len(shared)
+
+
+@pytest.mark.parametrize("part", ["source.ids", "target.offsets", "report.json", "manifest.json"])
+def test_a_damaged_cache_is_made_again(part: str, opened: Any, cache: Path) -> None:
+    before = rows(opened()[0].source)
+    (folder,) = cache.iterdir()
+    for content in (b"", (folder / part).read_bytes()[:-2] + b"xx"):
+        (folder / part).write_bytes(content)
+        assert rows(opened()[0].source) == before
+
+
+def test_chunks_join(opened: Any, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    expected = opened({"data": {"too_long": "cut"}})[0]
+    for size in (1, 2, 3):
+        for file in itertools.chain.from_iterable(folder.iterdir() for folder in cache.iterdir()):
+            file.unlink()
+        monkeypatch.setattr("pellucid.data.corpus._LINES_AT_ONCE", size)
+        found = opened({"data": {"too_long": "cut"}})[0]
+        assert (rows(found.source), rows(found.target), found.report) == (
+            rows(expected.source), rows(expected.target), expected.report)
+
+
+def test_nothing_usable_is_an_error_each_time(tmp_path: Path, opened: Any) -> None:
+    (tmp_path / "long.tsv").write_text("a a a a a a a\tb\n\tc\n")
+    for _ in range(2):
+        with pytest.raises(DataError, match="no usable line") as error:
+            opened({"data": {"train": str(tmp_path / "long.tsv")}})
+        assert "0 of 2 kept" in error.value.why
+
+
+def test_progress_is_told(opened: Any, tmp_path: Path) -> None:
+    _, tokenizers, config = opened()
+    told: list[int] = []
+    (tmp_path / "a.tsv").write_text("a\tb\n" * 3)
+    open_corpus(open_splits(config, tmp_path)["train"], tokenizers, config, told.append)
+    assert told == [3]

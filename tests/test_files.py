@@ -1,0 +1,251 @@
+"""Writes that survive: whole or not at all, whatever fails and wherever a crash comes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid import files
+from pellucid.errors import CheckpointError, OutputError
+from pellucid.files import (
+    append_line,
+    check_folder,
+    make_folder,
+    read_json,
+    remove_leftovers,
+    write_bytes,
+    write_folder,
+    write_json,
+    write_text,
+)
+
+
+class Crash(BaseException):
+    """The machine stops here."""
+
+
+def crash_at(number: int, monkeypatch: pytest.MonkeyPatch, before: bool) -> list[int]:
+    """Lets the `number`-th system call that changes the disk's state crash, before or after it is done."""
+    calls = [0]
+
+    def wrap(place: Any, name: str) -> None:
+        real = getattr(place, name)
+
+        def counted(*arguments: Any, **keywords: Any) -> Any:
+            calls[0] += 1
+            if before and calls[0] == number:
+                raise Crash
+            result = real(*arguments, **keywords)
+            if not before and calls[0] == number:
+                raise Crash
+            return result
+
+        monkeypatch.setattr(place, name, counted)
+
+    for name in ("fsync", "replace", "mkdir", "rmdir"):
+        wrap(os, name)
+    wrap(shutil, "rmtree")
+    wrap(files, "_exchange")
+    return calls
+
+
+def fill_with(content: bytes) -> Callable[[Path], None]:
+    def fill(place: Path) -> None:
+        (place / "a").write_bytes(content)
+        (place / "b").write_bytes(content * 3)
+
+    return fill
+
+
+def content_of(folder: Path) -> bytes:
+    check_folder(folder)
+    content = (folder / "a").read_bytes()
+    assert (folder / "b").read_bytes() == content * 3
+    assert {path.name for path in folder.iterdir()} == {"a", "b", "manifest.json"}
+    return content
+
+
+def test_bytes_text_and_json_are_written_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "deep" / "file"
+    for content in (b"one", b"", b"three" * 1000):
+        write_bytes(path, content)
+        assert path.read_bytes() == content
+    write_text(path, "größer\n")
+    assert path.read_bytes() == "größer\n".encode()
+    write_json(path, {"a": [1, 2.5, None, "ü"]})
+    assert read_json(path) == {"a": [1, 2.5, None, "ü"]}
+    assert "ü" in path.read_text(encoding="utf-8")
+    append_line(path, "x")
+    append_line(path, "y")
+    assert path.read_bytes().endswith(b"}\nx\ny\n")
+    assert os.listdir(path.parent) == ["file"]
+
+
+def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
+    write_json(tmp_path / "x", 1)
+    with pytest.raises(ValueError):
+        write_json(tmp_path / "x", float("nan"))
+    assert read_json(tmp_path / "x") == 1
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_crash_leaves_the_old_file_or_the_new_one(before: bool, tmp_path: Path) -> None:
+    path, number, seen = tmp_path / "file", 0, set()
+    while True:
+        number += 1
+        write_bytes(path, b"old")
+        with pytest.MonkeyPatch.context() as patch:
+            calls = crash_at(number, patch, before)
+            try:
+                write_bytes(path, b"new")
+            except Crash:
+                pass
+        seen.add(path.read_bytes())
+        assert seen <= {b"old", b"new"}
+        if calls[0] < number:
+            break
+    assert number > 2
+    assert seen == {b"old", b"new"}
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_crash_leaves_the_old_folder_or_the_new_one(before: bool, is_new: bool, tmp_path: Path) -> None:
+    path, number, seen = tmp_path / "folder", 0, set()
+    while True:
+        number += 1
+        shutil.rmtree(path, ignore_errors=True)
+        if not is_new:
+            write_folder(path, fill_with(b"old"))
+        with pytest.MonkeyPatch.context() as patch:
+            calls = crash_at(number, patch, before)
+            try:
+                write_folder(path, fill_with(b"new"))
+            except Crash:
+                pass
+        seen.add(content_of(path) if path.exists() else b"old" if is_new else b"lost")
+        assert seen <= {b"old", b"new"}, number
+        if calls[0] < number:
+            break
+    assert number > 5
+    assert seen == {b"old", b"new"}
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_where_folders_cannot_change_places_the_old_one_steps_aside(tmp_path: Path,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_exchange", lambda a, b: False)
+    for content in (b"one", b"two", b"three"):
+        write_folder(tmp_path / "folder", fill_with(content))
+        assert content_of(tmp_path / "folder") == content
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_two_writers_of_one_folder_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+
+    def fill(place: Path) -> None:  # meanwhile, another one finishes
+        write_folder(path, fill_with(b"other"))
+        fill_with(b"mine")(place)
+
+    write_folder(path, fill)
+    assert content_of(path) == b"mine"
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("x"), KeyboardInterrupt(), Crash(), OSError(errno.EIO, "x")])
+def test_what_goes_wrong_while_filling_leaves_nothing_behind(error: BaseException, tmp_path: Path) -> None:
+    def fill(place: Path) -> None:
+        (place / "a").write_bytes(b"half")
+        raise error
+
+    with pytest.raises(OutputError if isinstance(error, OSError) else type(error)):
+        write_folder(tmp_path / "folder", fill)
+    assert not list(tmp_path.iterdir())
+    write_folder(tmp_path / "folder", fill_with(b"old"))
+    with pytest.raises(OutputError if isinstance(error, OSError) else type(error)):
+        write_folder(tmp_path / "folder", fill)
+    assert content_of(tmp_path / "folder") == b"old"
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_said_with_what_is_free(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_bytes(tmp_path / "file", b"old")
+    write_folder(tmp_path / "folder", fill_with(b"old"))
+
+    def full(handle: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for write in (lambda: write_bytes(tmp_path / "file", b"new"),
+                  lambda: write_folder(tmp_path / "folder", fill_with(b"new"))):
+        with pytest.raises(OutputError, match="the disk is full") as error:
+            write()
+        assert error.value.exit_code == 74
+        free = int(error.value.why.split()[0].replace(",", ""))
+        assert abs(free - shutil.disk_usage(tmp_path).free) < 2**30
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert content_of(tmp_path / "folder") == b"old"
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for write in (lambda path: write_bytes(path, b""), lambda path: append_line(path, ""), make_folder,
+                  lambda path: write_folder(path, fill_with(b""))):
+        with pytest.raises(OutputError, match="cannot write") as error:
+            write(tmp_path / "file" / "below")
+        assert str(tmp_path / "file") in error.value.where
+
+
+def test_only_leftovers_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".tmp-1-folder").mkdir()
+    (tmp_path / ".tmp-1-folder" / "x").write_bytes(b"")
+    (tmp_path / ".tmp-2-file").write_bytes(b"")
+    (tmp_path / "kept.tmp").write_bytes(b"")
+    remove_leftovers(tmp_path)
+    remove_leftovers(tmp_path / "no such folder")
+    assert os.listdir(tmp_path) == ["kept.tmp"]
+
+
+def damage(folder: Path, name: str, outside: Path) -> None:
+    file = folder / "a"
+    {"missing": file.unlink,
+     "shorter": lambda: file.write_bytes(b"ol"),
+     "other bytes": lambda: file.write_bytes(b"odl"),
+     "symlink": lambda: (file.unlink(), file.symlink_to(outside)),
+     "folder": lambda: (file.unlink(), file.mkdir()),
+     "no manifest": (folder / "manifest.json").unlink,
+     "manifest cut": lambda: (folder / "manifest.json").write_bytes((folder / "manifest.json").read_bytes()[:-9]),
+     }[name]()
+
+
+@pytest.mark.parametrize("name", ["missing", "shorter", "other bytes", "symlink", "folder", "no manifest",
+                                  "manifest cut"])
+def test_a_damaged_folder_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_bytes(b"old")
+    write_folder(tmp_path / "folder", fill_with(b"old"))
+    check_folder(tmp_path / "folder")
+    damage(tmp_path / "folder", name, tmp_path / "outside")
+    with pytest.raises(CheckpointError) as error:
+        check_folder(tmp_path / "folder")
+    assert str(tmp_path / "folder") in error.value.where
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../outside", "/etc/hostname", "a/../a", "x\0y"])
+def test_a_manifest_names_nothing_but_files_of_its_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_bytes(b"old")
+    write_folder(tmp_path / "folder", fill_with(b"old"))
+    manifest = read_json(tmp_path / "folder" / "manifest.json")
+    manifest["files"][name] = manifest["files"]["a"]
+    (tmp_path / "folder" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError):
+        check_folder(tmp_path / "folder")

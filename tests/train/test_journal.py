@@ -1,0 +1,73 @@
+"""What a run tells: its metrics survive a cut line, and people see how far it is."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from pellucid.errors import CheckpointError
+from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration, read_metrics
+
+
+def test_what_came_after_the_checkpoint_is_forgotten_and_so_is_a_cut_line(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path / "metrics.jsonl")
+    assert metrics.read() == []
+    metrics.rewind(3)
+    events = [{"event": "train", "step": step, "loss": 1 / step} for step in range(1, 7)]
+    for event in events:
+        metrics.write(event)
+    whole = metrics.path.read_bytes()
+    for cut in range(len(whole) - len(whole.splitlines()[-1]), len(whole) - 1):
+        metrics.path.write_bytes(whole[:cut])
+        assert metrics.read() == events[:5]
+        metrics.rewind(4)
+        assert [json.loads(line) for line in metrics.path.read_text().splitlines()] == events[:4]
+    metrics.rewind(0)
+    assert metrics.path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "7", "null x", '{"event": "train"}', "\x00"])
+def test_damage_in_the_middle_is_placed(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f'{{"event": "train", "step": 1}}\n{line}\n{{"event": "train", "step": 2}}\n')
+    with pytest.raises(CheckpointError) as error:
+        read_metrics(path)
+    assert error.value.where == f"{path}:2"
+
+
+def test_durations_read_well() -> None:
+    assert [duration(s) for s in (0.4, 5, 59.6, 125, 3725, 86400)] == [
+        "0 s", "5 s", "1 min 00 s", "2 min 05 s", "1 h 02 min", "24 h 00 min"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_file_gets_plain_lines_now_and_then_and_a_terminal_one_live_line() -> None:
+    plain = Reporter(io.StringIO(), seconds_between_lines=1000)
+    plain.progress("one")
+    plain.progress("two", due=True)
+    plain.say("three")
+    assert plain.stream.getvalue() == "two\nthree\n"  # type: ignore[attr-defined]
+    live = Reporter(Terminal())
+    live.progress("x" * 1000, due=True)
+    live.say("done")
+    told = live.stream.getvalue()  # type: ignore[attr-defined]
+    assert "\n" not in told.split("done")[0]
+    assert len(told) < 1000
+    assert told.endswith("done\n")
+
+
+def test_the_loss_curve_is_a_picture_with_and_without_points(tmp_path: Path) -> None:
+    events = [{"event": "train", "step": 1, "loss": 3.0}, {"event": "train", "step": 2, "loss": 2.0},
+              {"event": "validation", "step": 2, "loss": 2.5}]
+    for number, some in enumerate(([], events[:1], events)):
+        path = tmp_path / str(number) / "loss.png"
+        draw_loss_curve(some, path)
+        assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        assert path.stat().st_size > 5000
