@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -72,6 +73,10 @@ def content_of(folder: Path) -> bytes:
     return content
 
 
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
 def test_bytes_text_and_json_are_written_and_replaced(tmp_path: Path) -> None:
     path = tmp_path / "new" / "deep" / "file"
     for content in (b"one", b"", b"three" * 1000):
@@ -85,7 +90,7 @@ def test_bytes_text_and_json_are_written_and_replaced(tmp_path: Path) -> None:
     append_line(path, "x")
     append_line(path, "y")
     assert path.read_bytes().endswith(b"}\nx\ny\n")
-    assert os.listdir(path.parent) == ["file"]
+    assert names(path.parent) == ["file"]
 
 
 def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
@@ -103,10 +108,8 @@ def test_a_crash_leaves_the_old_file_or_the_new_one(before: bool, tmp_path: Path
         write_bytes(path, b"old")
         with pytest.MonkeyPatch.context() as patch:
             calls = crash_at(number, patch, before)
-            try:
+            with contextlib.suppress(Crash):
                 write_bytes(path, b"new")
-            except Crash:
-                pass
         seen.add(path.read_bytes())
         assert seen <= {b"old", b"new"}
         if calls[0] < number:
@@ -126,10 +129,8 @@ def test_a_crash_leaves_the_old_folder_or_the_new_one(before: bool, is_new: bool
             write_folder(path, fill_with(b"old"))
         with pytest.MonkeyPatch.context() as patch:
             calls = crash_at(number, patch, before)
-            try:
+            with contextlib.suppress(Crash):
                 write_folder(path, fill_with(b"new"))
-            except Crash:
-                pass
         seen.add(content_of(path) if path.exists() else b"old" if is_new else b"lost")
         assert seen <= {b"old", b"new"}, number
         if calls[0] < number:
@@ -137,7 +138,7 @@ def test_a_crash_leaves_the_old_folder_or_the_new_one(before: bool, is_new: bool
     assert number > 5
     assert seen == {b"old", b"new"}
     remove_leftovers(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    assert names(tmp_path) == ["folder"]
 
 
 def test_where_folders_cannot_change_places_the_old_one_steps_aside(tmp_path: Path,
@@ -146,7 +147,7 @@ def test_where_folders_cannot_change_places_the_old_one_steps_aside(tmp_path: Pa
     for content in (b"one", b"two", b"three"):
         write_folder(tmp_path / "folder", fill_with(content))
         assert content_of(tmp_path / "folder") == content
-    assert os.listdir(tmp_path) == ["folder"]
+    assert names(tmp_path) == ["folder"]
 
 
 def test_two_writers_of_one_folder_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_two_writers_of_one_folder_do_not_disturb_each_other(tmp_path: Path) -> 
 
     write_folder(path, fill)
     assert content_of(path) == b"mine"
-    assert os.listdir(tmp_path) == ["folder"]
+    assert names(tmp_path) == ["folder"]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), KeyboardInterrupt(), Crash(), OSError(errno.EIO, "x")])
@@ -174,7 +175,7 @@ def test_what_goes_wrong_while_filling_leaves_nothing_behind(error: BaseExceptio
     with pytest.raises(OutputError if isinstance(error, OSError) else type(error)):
         write_folder(tmp_path / "folder", fill)
     assert content_of(tmp_path / "folder") == b"old"
-    assert os.listdir(tmp_path) == ["folder"]
+    assert names(tmp_path) == ["folder"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -213,7 +214,7 @@ def test_only_leftovers_are_removed(tmp_path: Path) -> None:
     (tmp_path / "kept.tmp").write_bytes(b"")
     remove_leftovers(tmp_path)
     remove_leftovers(tmp_path / "no such folder")
-    assert os.listdir(tmp_path) == ["kept.tmp"]
+    assert names(tmp_path) == ["kept.tmp"]
 
 
 def damage(folder: Path, name: str, outside: Path) -> None:

@@ -94,13 +94,15 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends one line in a single write.
+    """Appends one line in a single write, on the disk when this returns.
 
     Raises:
         OutputError: disk full, no permission.
     """
     with output_errors(path), path.open("ab") as file:
         file.write(line.encode("utf-8") + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_folder(path: Path, fill: Callable[[Path], None]) -> None:

@@ -67,7 +67,7 @@ class Run:
 
     def generate(self, texts: Sequence[str], beam_size: int | None = None, n_best: int | None = None,
                  prefixes: Sequence[str] | None = None, options: DecodeConfig | None = None,
-                 progress: Callable[[int], None] = lambda done: None) -> list[Generated]:
+                 progress: Callable[[int], None] = lambda done: None, first: int = 0) -> list[Generated]:
         """What the model makes of each text; an empty text for an empty one.
 
         Args:
@@ -75,6 +75,7 @@ class Run:
             prefixes: for each text, how its output must begin.
             options: how to search; the run's own `decode` section if left out.
             progress: called with the number of texts done.
+            first: the number of the first text, for samples that go on where an earlier call ended.
 
         Raises:
             ConfigError: the run is a classifier.
@@ -84,7 +85,8 @@ class Run:
         options = options or self.config.decode
         options = replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
                           n_best=options.n_best if n_best is None else n_best)
-        return generate(model, self.tokenizers, texts, options, self.config.model.max_length, prefixes, progress)
+        return generate(model, self.tokenizers, texts, options, self.config.model.max_length, prefixes, progress,
+                        first)
 
     @torch.inference_mode()
     def classify(self, texts: Sequence[str]) -> list[Classified]:

@@ -18,7 +18,7 @@ PELLUCID = [sys.executable, "-m", "pellucid"]
 def shell(line: str, **arguments: Any) -> subprocess.CompletedProcess[str]:
     """A shell line in which "pellucid" is this package."""
     command = line.replace("pellucid", " ".join(PELLUCID))
-    return subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, timeout=60,
+    return subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, timeout=300,
                           check=False, **arguments)
 
 
@@ -51,7 +51,7 @@ def test_help_imports_no_torch() -> None:
     program = ("import sys; from pellucid.cli import main; code = main(['--help']); "
                "heavy = {'torch', 'numpy', 'matplotlib', 'sentencepiece'} & set(sys.modules); "
                "print(heavy, file=sys.stderr) if heavy else None; sys.exit(code or bool(heavy))")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "usage: pellucid VERB" in done.stdout
 

@@ -16,8 +16,8 @@ from pellucid.inspection.record import record_attention
 from pellucid.model.build import build, build_classifier
 from pellucid.run import Run
 
-SMALL: dict[str, Any] = {"d_model": 12, "n_heads": 3, "d_ff": 8, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0,
-                         "max_length": 20}
+SMALL: dict[str, Any] = {"d_model": 12, "n_heads": 3, "d_ff": 8, "encoder_layers": 2, "decoder_layers": 2,
+                         "dropout": 0.0, "max_length": 20}
 PARTS: list[dict[str, Any]] = [{"position": "sinusoidal"}, {"position": "rotary", "attention": "window", "window": 2},
                                {"position": "alibi"}, {"position": "t5"}, {"position": "transformer_xl"},
                                {"position": "sinusoidal", "attention": "linear"}]

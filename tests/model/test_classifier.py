@@ -72,3 +72,17 @@ def test_it_learns_which_token_is_most_frequent(small: ModelConfig) -> None:
         model.loss(model(source), labels, 0.0).div(64).backward()
         optimizer.step()
     assert (model(source).argmax(-1) == labels).float().mean() > 0.95
+
+
+@pytest.mark.parametrize(("attention", "seen"), [("window", [0, 1, 2]), ("full", list(range(7)))])
+def test_the_window_bounds_what_the_first_token_sees(attention: str, seen: list[int], small: ModelConfig) -> None:
+    """One token a layer and two layers: the token pooled sees two to its right."""
+    model = build_classifier(replace(small, pooling="first", attention=attention, window=1), V, CLASSES)
+    source = torch.randint(V, (1, 7))
+    changes = []
+    for i in range(7):
+        other = source.clone()
+        other[0, i] = (other[0, i] + 1) % V
+        if not torch.equal(model(other), model(source)):
+            changes.append(i)
+    assert changes == seen

@@ -80,6 +80,12 @@ def test_select_gathers_rows(real: Tensor | None, combination: dict[str, str], s
             close(logits[r], alone[0, -1])
 
 
+def test_select_takes_the_positions_of_the_source_along(small: ModelConfig) -> None:
+    state = build(small, V, V).start(torch.randint(V, (2, 5)), LEFT).select(torch.tensor([1, 1, 0]))
+    assert state.source_positions[[0, 2]].tolist() == [[0, 0, 0, 1, 2], [0, 1, 2, 3, 4]]
+    assert torch.equal(state.source_positions[0], state.source_positions[1])
+
+
 def test_a_state_can_be_continued_twice(small: ModelConfig, dtype: torch.dtype) -> None:
     """Steps give a new state and leave the old one as it was."""
     model = build(small, V, V).to(dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -90,6 +90,7 @@ def some_mask(data: st.DataObject, queries: Tensor, keys: Tensor, rows: int) -> 
                 data.draw(st.none() | st.integers(0, 5)))
 
 
+@settings(deadline=None)
 @given(st.data(), st.integers(2, 6), st.integers(1, 6), st.integers(1, 3), st.integers(0, 3))
 def test_and_is_the_intersection(data: st.DataObject, t: int, s: int, rows: int, offset: int) -> None:
     queries, keys = torch.arange(t) + offset, torch.arange(s)
@@ -106,6 +107,7 @@ def test_and_is_the_intersection(data: st.DataObject, t: int, s: int, rows: int,
     assert torch.equal(allowed(a & full(queries, keys)), allowed(a))
 
 
+@settings(deadline=None)
 @given(st.data(), st.integers(2, 6), st.integers(1, 6), st.integers(1, 3), st.integers(0, 3))
 def test_allowed_is_its_definition(data: st.DataObject, t: int, s: int, rows: int, offset: int) -> None:
     mask = some_mask(data, torch.arange(t) + offset, torch.arange(s), rows)

@@ -138,7 +138,8 @@ def test_a_pickle_with_a_fitting_manifest_is_refused_too(whole: Path, tmp_path: 
         refused(tmp_path / name)
 
 
-@pytest.mark.parametrize("text", ['{"files": {}}', '{"format": 1, "files": {}}', "[]", "null", '{"format": 1}', "[" * 9**6,
+@pytest.mark.parametrize("text", ['{"files": {}}', '{"format": 1, "files": {}}', "[]", "null", '{"format": 1}',
+                                  "[" * 9**6,
                                   '{"format": 1, "files": {"../x": {"bytes": 1, "sha256": ""}}}',
                                   '{"format": 1, "files": {"state.json": {"bytes": Infinity, "sha256": ""}}}'])
 def test_a_manifest_that_is_none_is_refused(text: str, whole: Path, tmp_path: Path) -> None:

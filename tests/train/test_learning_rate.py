@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -21,7 +22,7 @@ def test_warm_up_is_a_straight_line_to_the_peak(schedule: str) -> None:
     rates = [learning_rate(step, schedule, 0.3, 10, 50) for step in range(1, 11)]
     assert rates == pytest.approx([0.03 * step for step in range(1, 11)])
     after = [learning_rate(step, schedule, 0.3, 10, 50) for step in range(10, 51)]
-    assert all(0 <= b <= a for a, b in zip(after, after[1:], strict=False))
+    assert all(0 <= b <= a for a, b in itertools.pairwise(after))
 
 
 def test_cosine_and_linear_end_at_nothing_and_constant_stays() -> None:

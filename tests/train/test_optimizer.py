@@ -28,7 +28,7 @@ def step(model: nn.Module, optimizer: Any, number: int) -> None:
 
 
 def by_hand(kind: str, weight_decay: float, steps: int) -> list[torch.Tensor]:
-    """m ← β₁m + (1-β₁)g, v ← β₂v + (1-β₂)g², θ ← θ - η m̂/(√v̂ + ε); decay on matrices, in g (Adam) or beside it (AdamW)."""
+    """m ← β₁m + (1-β₁)g, v ← β₂v + (1-β₂)g², θ ← θ - η m̂/(√v̂ + ε); decay on matrices, in g or (AdamW) beside it."""
     model = model_of()
     parameters = list(model.parameters())
     m = [torch.zeros_like(p) for p in parameters]

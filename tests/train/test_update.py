@@ -1,4 +1,4 @@
-"""One update: micro-batches are one batch, the loss is a mean over real target tokens, and what is not finite stops it."""
+"""One update: micro-batches are one batch, the loss a mean over real targets, and what is not finite stops it."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def main(program: str, words: Sequence[str]) -> int:
     with line_writer(arguments.output) as write:
         for block in blocks_of_lines(arguments.input):
             starts = None if prefixes is None else _as_many(prefixes, len(block), arguments.prefix)
-            for generated in run.generate(block, prefixes=starts, options=options):
+            for generated in run.generate(block, prefixes=starts, options=options, first=number):
                 number += 1
                 if arguments.json:
                     write(json.dumps({"text": generated.text, "score": generated.score, "tokens": generated.tokens,

@@ -78,7 +78,7 @@ def search_options(config: DecodeConfig) -> SearchOptions:
 
 def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], config: DecodeConfig, max_source: int,
              prefixes: Sequence[str] | None = None,
-             progress: Callable[[int], None] = lambda done: None) -> list[Generated]:
+             progress: Callable[[int], None] = lambda done: None, first: int = 0) -> list[Generated]:
     """For each text, what the model makes of it; an empty line for an empty line.
 
     Args:
@@ -86,6 +86,7 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
         max_source: longer sources are cut to so many tokens, eos among them.
         prefixes: for each text, how its output must begin.
         progress: called with the number of texts done.
+        first: the number of the first text; a sample depends on the seed and on its text's number.
 
     Raises:
         ValueError: an option out of range, or not as many prefixes as texts.
@@ -105,7 +106,7 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
             ids, real = pad([sources[i] for i in group])
             source = (ids.to(device), None if real is None else real.to(device))
             found = search(TransformerStep(model), source, len(group), options, SPECIALS, [starts[i] for i in group],
-                           [filled[i] for i in group])
+                           [first + filled[i] for i in group])
             for i, hypotheses in zip(group, found, strict=True):
                 results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))
             done += len(group)

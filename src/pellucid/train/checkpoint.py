@@ -7,7 +7,7 @@ trained are kept beside the optimizer's moments.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -53,6 +53,15 @@ def load_weights(model: nn.Module, folder: Path) -> None:
     """
     check_folder(folder)
     _fill(model, _read(folder / "model.safetensors"), folder / "model.safetensors")
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint folder that has been checked.
+
+    Raises:
+        CheckpointError: they cannot be read.
+    """
+    return _read(folder / "model.safetensors")
 
 
 def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None,
@@ -178,11 +187,16 @@ class CheckpointStore:
         best = read_json(path) if path.exists() else None
         return str(best["checkpoint"]) if isinstance(best, dict) and "checkpoint" in best else None
 
-    def milestone_weights(self) -> Iterator[dict[str, Tensor]]:
-        """The weights of the last milestones, each checked first."""
+    def whole_milestones(self, say: Callable[[str], None]) -> list[Path]:
+        """The folders of the last milestones, those that are damaged passed over with a word."""
+        whole = []
         for step in self.milestones():
-            check_folder(self.path(step))
-            yield _read(self.path(step) / "model.safetensors")
+            try:
+                check_folder(self.path(step))
+                whole.append(self.path(step))
+            except CheckpointError as error:
+                say(f"left out of the average: {error}")
+        return whole
 
     def save_average(self, weights: dict[str, Tensor], step: int) -> None:
         """Writes checkpoints/average: weights to use, nothing to resume from."""

@@ -134,6 +134,10 @@ def validate_and_save(session: Session) -> None:
     progress, monitor = session.progress, session.config.train.monitor
     scores = session.validate(session.average)
     session.model.train()
+    if not math.isfinite(scores["loss"]):
+        raise NumericalError(f"the validation loss is not finite at step {progress.step}",
+                             where=f"step {progress.step}", fix="try a lower train.learning_rate, or train.precision "
+                             "fp32; the last checkpoint is whole")
     session.metrics.write({"event": "validation", "step": progress.step, **scores})
     score = scores[monitor]
     better = progress.best_score is None or is_better(monitor, score, progress.best_score)

@@ -26,7 +26,7 @@ from pellucid.nn.initialization import seed_of
 from pellucid.run import build_model
 from pellucid.run_folder import claim_config, prepare_tokenizers, write_environment
 from pellucid.train.averaging import MovingAverage, mean_of
-from pellucid.train.checkpoint import AVERAGE, CheckpointStore, load_checkpoint, load_weights
+from pellucid.train.checkpoint import AVERAGE, CheckpointStore, load_checkpoint, load_weights, read_weights
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve
 from pellucid.train.learning_rate import paper_peak
 from pellucid.train.loop import Session, is_better, point_to_best, train_until_done
@@ -209,13 +209,13 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
     store, progress, monitor = session.store, session.progress, session.config.train.monitor
     assert progress.best_score is not None
     name, score = store.path(progress.best_step).name, progress.best_score
-    if session.config.train.average_last > 1 and len(store.milestones()) > 1:
-        weights = mean_of(store.milestone_weights())
-        store.save_average(weights, progress.step)
+    milestones = store.whole_milestones(session.reporter.say) if session.config.train.average_last > 1 else []
+    if len(milestones) > 1:
+        store.save_average(mean_of(read_weights(folder) for folder in milestones), progress.step)
         load_weights(session.model, store.folder / AVERAGE)
         scores = session.validate(None)
         told = "  ".join(f"{key} {value:.3f}" for key, value in scores.items())
-        session.reporter.say(f"average of the last {len(store.milestones())} checkpoints  validation  {told}")
+        session.reporter.say(f"average of the last {len(milestones)} checkpoints  validation  {told}")
         if not is_better(monitor, score, scores[monitor]):
             name, score = AVERAGE, scores[monitor]
     store.point_best(name, progress.best_step if name != AVERAGE else progress.step, monitor, score)
