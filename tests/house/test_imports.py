@@ -21,7 +21,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 BELOW = {
     "errors": set(),
     "strict_reader": {"errors"},
-    "config": {"errors", "strict_reader"},
+    "config": {"errors", "strict_reader", "config_checks"}, "config_checks": {"errors", "config"},
     "files": {"errors"},
     "recipes": {"errors"},
     "nn": set(),

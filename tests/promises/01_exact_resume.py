@@ -63,6 +63,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--reference", type=Path, help="a finished run of the same command, never interrupted")
     parser.add_argument("--within", type=float, help="each kill comes within so many seconds of its start")
+    parser.add_argument("--keep", type=Path, help="a folder for the killed runs, which are removed otherwise")
     parser.add_argument("--json", type=Path)
     arguments, words = parser.parse_known_args()
     words = words or SMALL
@@ -77,14 +78,15 @@ def main() -> int:
         seconds = next(e["seconds"] for e in reversed(events) if e["event"] == "train")
         within = arguments.within or 5 + seconds / max(arguments.kills, 1)
         for number in range(arguments.count):
-            out = Path(folder) / f"killed-{number}"
+            out = (arguments.keep or Path(folder)) / f"killed-{number}"
             began = time.monotonic()
             landed = train_and_kill(words, out, [2 + draw.random() * within for _ in range(arguments.kills)])
             found = digests(out)
             rows.append({"run": number, "kills": landed, "identical": found == wanted, "sha256": found["last"],
                          "seconds": round(time.monotonic() - began, 1)})
             print(json.dumps(rows[-1]), flush=True)
-            shutil.rmtree(out)
+            if arguments.keep is None:
+                shutil.rmtree(out)
     passed = sum(row["identical"] for row in rows)
     if arguments.json:
         arguments.json.write_text(json.dumps({"promise": 1, "reference": wanted, "rows": rows}, indent=2))
