@@ -60,8 +60,8 @@ def main(program: str, words: Sequence[str]) -> int:
     print(f"""
 exactly right   {scores['exact']:.1f} %  (95 % interval {exact_low:.1f} to {exact_high:.1f})
 BLEU            {scores['bleu']:.1f}    (95 % interval {bleu_low:.1f} to {bleu_high:.1f}; {scores['signature']})
-training        {duration(summary['seconds'])}, {summary['parameters']:,} parameters; all of it
-{duration(time.monotonic() - began)}
+training        {duration(summary['seconds'])}, {summary['parameters']:,} parameters
+all of it       {duration(time.monotonic() - began)}
 
 run folder      {arguments.out}
 loss curve      {arguments.out / 'figures' / 'loss.png'}

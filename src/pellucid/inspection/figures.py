@@ -44,17 +44,22 @@ def draw_heatmaps(maps: Sequence[Tensor], columns: Sequence[str], rows: Sequence
     """Matrices [T, S] as one PNG: a row writes the token on its left and looks at the columns."""
     from matplotlib.figure import Figure
 
-    width = max(2.2, 0.32 * len(columns)) * len(maps) + 1.6
-    figure = Figure(figsize=(width, max(2.4, 0.32 * len(rows)) + 1.4), layout="constrained")
-    axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
-    for place, matrix, title in zip(axes, maps, titles, strict=True):
+    across = min(2, len(maps))
+    down = -(-len(maps) // across)
+    size = (max(2.2, 0.3 * len(columns)) * across + 2.4, (max(2.4, 0.3 * len(rows)) + 0.6) * down + 1.2)
+    figure = Figure(figsize=size, layout="constrained")
+    figure.suptitle("Cross-attention: where the decoder looks, mean over heads", fontsize=12)
+    axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flatten()
+    for spare in axes[len(maps):]:
+        spare.set_visible(False)
+    for place, matrix, title in zip(axes, maps, titles):
         image = place.imshow(matrix.numpy(), cmap="cividis", vmin=0, vmax=1, aspect="equal")
         place.set_xticks(range(len(columns)), columns, rotation=90, fontsize=9, parse_math=False)
         place.set_yticks(range(len(rows)), rows, fontsize=9, parse_math=False)  # a $ is a dollar
         place.set_title(title, fontsize=10)
-        place.set_xlabel("looks at")
-    axes[0].set_ylabel("when writing")
-    figure.colorbar(image, ax=list(axes), label="attention weight", shrink=0.8)
+    figure.supxlabel("looks at", fontsize=10)
+    figure.supylabel("when writing", fontsize=10)
+    figure.colorbar(image, ax=list(axes[:len(maps)]), label="attention weight", shrink=0.8)
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=120)
     write_bytes(path, data.getvalue())

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 _CHUNK_BYTES = 8 << 20  # of fp32 logits
 
@@ -80,6 +81,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
+    @once_differentiable
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         hidden_gradient, weight_gradient = context.saved_tensors
         return (None if hidden_gradient is None else hidden_gradient * upstream,

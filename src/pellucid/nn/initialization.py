@@ -1,5 +1,6 @@
 r"""Initial weights: Xavier-uniform matrices (Glorot and Bengio 2010), :math:`U(\pm g\sqrt{6/(n_{in}+n_{out})})`;
-embeddings :math:`N(0, 1/D)`, so that √D·E[x] has variance 1; biases 0, gains 1.
+embeddings :math:`N(0, 1/D)`, so that √D·E[x] has variance 1; learned positions with the variance ½ that sinusoids have;
+biases 0, gains 1.
 
 Each parameter draws from a generator of its own, seeded by the run's seed and the parameter's name: adding or removing
 a part never changes how another one starts.
@@ -28,12 +29,12 @@ def initialize(model: nn.Module, seed: int, gain: Callable[[str], float]) -> Non
             if isinstance(module, Embedding | OutputProjection):
                 _set(parameter, fresh.normal_(0, parameter.shape[1] ** -0.5, generator=generator))
             elif isinstance(module, LearnedPosition):
-                _set(parameter, fresh.normal_(0, 0.02, generator=generator))
+                _set(parameter, fresh.normal_(0, math.sqrt(0.5), generator=generator))
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
             elif parameter.dim() > 1:
                 bound = gain(name) * math.sqrt(6 / (parameter.shape[0] + parameter.shape[1]))
                 _set(parameter, fresh.uniform_(-bound, bound, generator=generator))
-            elif isinstance(module, nn.Linear):
-                nn.init.zeros_(parameter)
 
 
 @torch.no_grad()

@@ -28,7 +28,6 @@ class LinearAttention(nn.Module):
 
     accepts_bias = False
     accepts_rotation = False
-    accepts_window = False
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask, bias: Tensor | None) -> Tensor:
         """φ(q_t)·φ(k_s) over its sum along s, where the mask allows: [B, H, T, S], shapes as in softmax attention."""

@@ -110,7 +110,9 @@ def _distances(query_positions: Tensor, key_positions: Tensor) -> Tensor:
 
 class AlibiPosition(NoPosition):
     """ALiBi (Press et al. 2022): scores fall linearly with distance, each head at its own slope; symmetric, so that it
-    serves encoders too."""
+    serves encoders too. A symmetric encoder gives a source and its reverse the same vectors in reverse order, and
+    cross-attention has no positions: with ALiBi alone, a decoder cannot tell the two apart (and cannot learn to copy).
+    """
 
     door: Door = "bias"
 

@@ -23,7 +23,6 @@ class ScaledDotProductAttention(nn.Module):
 
     accepts_bias = True
     accepts_rotation = True
-    accepts_window = True
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
         raise ConfigError(str(error), where="model") from error
     keep_kernels()
     make_folder(out)
-    with only_writer(out), stop_on_signals() as signals:
+    with only_writer(out):
         claim_config(config, out)
         splits = open_splits(config, out)
         tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
@@ -68,12 +68,13 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
                    for name, pairs in splits.items() if name != "test"}
         remember_data(splits, corpora, out)
         session = open_session(config, out, tokenizers, splits, corpora, reporter)
-        session.stop_requested = lambda: bool(signals)
         resume(session)
         introduce(session, out)
-        if not train_until_done(session):
-            raise Interrupted(signals[0], session.progress.step)
-        return finish(session, out)
+        with stop_on_signals() as signals:
+            session.stop_requested = lambda: bool(signals)
+            if not train_until_done(session):
+                raise Interrupted(signals[0], session.progress.step)
+            return finish(session, out)
 
 
 @contextlib.contextmanager
