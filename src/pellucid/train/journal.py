@@ -104,7 +104,8 @@ def draw_loss_curve(events: list[dict[str, Any]], path: Path) -> None:
     if train:
         axes.plot(*zip(*train, strict=True), label="training, as minimised", color="#0072b2", linewidth=1.2)
     if validation:
-        axes.plot(*zip(*validation, strict=True), label="validation, plain cross-entropy", color="#d55e00", marker="o", markersize=4)
+        axes.plot(*zip(*validation, strict=True),
+                  label="validation, plain cross-entropy", color="#d55e00", marker="o", markersize=4)
     axes.set(xlabel="step", ylabel="loss (nats per token)", title="Loss over training")
     axes.grid(alpha=0.3)
     if train or validation:
