@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -27,21 +27,6 @@ def allowed(**options: Any) -> bool:
 
 
 COMBINATIONS = [(p, a) for p, a in product(POSITIONS, ATTENTIONS) if allowed(position=p, attention=a)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """These matrices are tiny: threads would only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    """Each test draws the same numbers, whichever tests run before it."""
-    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="module", params=[torch.float32, torch.float64], ids=["fp32", "fp64"])

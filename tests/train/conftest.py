@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from pellucid.config import RunConfig, from_mapping
 from pellucid.files import write_bytes
@@ -59,15 +58,6 @@ def what_must_be_the_same(out: Path) -> dict[str, Any]:
     files["metrics"] = [json.loads(line) | {"seconds": 0, "tokens_per_second": 0}
                         for line in (out / "metrics.jsonl").read_text().splitlines()]
     return files
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """These matrices are tiny: threads would only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

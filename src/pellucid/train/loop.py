@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -44,6 +45,11 @@ class Session:
     progress: Progress = field(default_factory=Progress)
     stop_requested: Callable[[], bool] = lambda: False
 
+    @cached_property
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """Those of the model; to look them up at every update would take a while in a small one."""
+        return list(self.model.parameters())
+
 
 def train_until_done(session: Session) -> bool:
     """Runs updates until the last one, early stopping, or a request to stop; false if it was a request."""
@@ -79,7 +85,7 @@ def update(session: Session) -> tuple[float, float]:
             loss = batch_loss(session.model, batch, train.label_smoothing)
         (loss / tokens).backward()  # type: ignore[no-untyped-call]
         loss_sum += loss.item()
-    norm = torch.nn.utils.clip_grad_norm_(session.model.parameters(), train.clip_norm or math.inf).item()
+    norm = torch.nn.utils.clip_grad_norm_(session.parameters, train.clip_norm or math.inf).item()
     if not math.isfinite(loss_sum) or not math.isfinite(norm):
         raise NumericalError(f"the loss or its gradient is not finite at step {progress.step + 1}",
                              where=f"step {progress.step + 1}", why=f"loss {loss_sum / tokens}, gradient norm {norm}",
