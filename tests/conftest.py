@@ -24,3 +24,17 @@ def seeded() -> None:
     import torch
 
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module", params=["plain", "compiled"])
+def either_way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The plain equations, then the compiled kernels: what holds for the one holds for the other."""
+    import torch
+
+    from pellucid.compiled import use_kernels
+
+    state = use_kernels(torch.device("cpu"), request.param == "compiled")
+    if request.param == "compiled" and state != "compiled":
+        pytest.skip(state)
+    yield request.param
+    use_kernels(torch.device("cpu"), False)

@@ -69,3 +69,9 @@ def randomize() -> Callable[[nn.Module], nn.Module]:
         return module
 
     return move
+
+
+@pytest.fixture(autouse=True, scope="module")
+def kernels_either_way(either_way: str) -> str:
+    """Every test of this folder runs with the plain equations and with the compiled kernels."""
+    return either_way

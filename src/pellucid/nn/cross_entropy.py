@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_CHUNK_BYTES = 8 << 20  # of fp32 logits
+from pellucid.nn import kernels
+
+_CHUNK_BYTES = 8 << 20  # of logits
 
 
 def label_smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -60,20 +62,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
         total = -smoothing * (hidden.sum(0) * mean).sum()
         hidden_gradient = -expected if wanted[0] else None
         weight_gradient = torch.zeros_like(weight) if wanted[1] else None
-        rows = max(64, _CHUNK_BYTES // (4 * vocabulary) // 32 * 32)
+        rows = max(64, _CHUNK_BYTES // (w.element_size() * vocabulary) // 32 * 32)
+        room = w.new_empty(min(rows, hidden.shape[0]), vocabulary)  # the same memory for every chunk
         for start in range(0, hidden.shape[0], rows):
             h = hidden[start : start + rows]
-            logits = (h.to(dtype) @ w.t()).to(wide)  # [rows, V]
-            truth = logits.gather(-1, targets[start : start + rows, None])  # rounded as Z is: the loss stays above 0
-            highest = logits.amax(-1, keepdim=True)
-            exponentials = logits.sub_(highest).exp_()
-            z = exponentials.sum(-1, keepdim=True)
+            logits = torch.mm(h.to(dtype), w.t(), out=room[: len(h)])
+            e, z, highest, truth = _exponentials(logits, targets[start : start + rows], wide)
             total += (z.log() + highest - (1 - smoothing) * truth).sum()
-            e = exponentials.to(dtype) if wanted[0] or wanted[1] else exponentials
             if hidden_gradient is not None:
-                hidden_gradient[start : start + rows] += (e @ w).to(wide) / z
+                hidden_gradient[start : start + rows] += (e @ w).to(wide) / z[:, None]
             if weight_gradient is not None:
-                weight_gradient += (e.t() @ (h / z).to(dtype)).to(wide)
+                weight_gradient += (e.t() @ (h / z[:, None]).to(dtype)).to(wide)
         if weight_gradient is not None:
             weight_gradient.index_add_(0, targets, hidden, alpha=smoothing - 1)
             weight_gradient -= hidden.sum(0) * (smoothing / vocabulary)
@@ -86,3 +85,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden_gradient, weight_gradient = context.saved_tensors
         return (None if hidden_gradient is None else hidden_gradient * upstream,
                 None if weight_gradient is None else weight_gradient * upstream, None, None, None, None)
+
+
+def _exponentials(logits: Tensor, targets: Tensor, wide: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """e = exp(logits - max) as `logits` [N, V] are typed, then Σ_v e, max and each target's logit: [N], in `wide`."""
+    if kernels.serve(logits):
+        highest, z, truth = torch.empty(3, len(logits)).unbind()
+        kernels.run("exponentiate", logits.dtype, logits, targets, highest, z, truth, *logits.shape)
+        return logits, z, highest, truth
+    scores = logits.to(wide)
+    truth = scores.gather(-1, targets[:, None])[:, 0]  # rounded as Z is: the loss stays above 0
+    highest = scores.amax(-1)
+    exponentials = (scores - highest[:, None]).exp_()
+    return exponentials.to(logits.dtype), exponentials.sum(-1), highest, truth

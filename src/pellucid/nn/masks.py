@@ -66,6 +66,22 @@ class Mask:
         return self.query_positions.shape[-1] == 1 and self.query_positions.dim() == 1
 
     @property
+    def is_simple(self) -> bool:
+        """Nothing but padding at the end of the keys and, over one sequence, causality."""
+        ordered = not self.causal or self.is_last_query or self.query_positions is self.key_positions
+        return self.window is None and ordered and self.query_positions.dim() == self.key_positions.dim() == 1
+
+    @property
+    def hides_future(self) -> bool:
+        """Whether causality hides anything."""
+        return self.causal and not self.is_last_query
+
+    @cached_property
+    def key_lengths(self) -> Tensor | None:
+        """[B], the number of real keys of each sentence, when its padding is at the end; None without padding."""
+        return None if self.real_keys is None else self.real_keys.sum(1)
+
+    @property
     def is_plain_causal(self) -> bool:
         """Nothing but causality over one sequence: what fused kernels know as ``is_causal``."""
         same = self.query_positions is self.key_positions and self.query_positions.dim() == 1

@@ -32,7 +32,7 @@ class PostNormResidual(nn.Module):
     def forward(self, x: Tensor, sub_layer: SubLayer) -> Tensor:
         """[B, T, D] → [B, T, D]"""
         scaled = x if self.alpha == 1 else self.alpha * x
-        out: Tensor = self.norm(scaled + self.dropout(sub_layer(x)))
+        out: Tensor = self.norm(self.dropout.add(scaled, sub_layer(x)))
         return out
 
 
@@ -48,7 +48,7 @@ class PreNormResidual(nn.Module):
 
     def forward(self, x: Tensor, sub_layer: SubLayer) -> Tensor:
         """[B, T, D] → [B, T, D]"""
-        out: Tensor = x + self.dropout(sub_layer(self.norm(x)))
+        out: Tensor = self.dropout.add(x, sub_layer(self.norm(x)))
         return out
 
 

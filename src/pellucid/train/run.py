@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, open_corpus
@@ -149,8 +150,9 @@ def open_session(config: RunConfig, out: Path, tokenizers: Tokenizers, splits: d
         steps = math.ceil(train_config.epochs * batches.per_epoch / train_config.accumulate)
     average = MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None
     precision = resolve(train_config.precision, device)
+    kernels = use_kernels(device, train_config.kernels == "auto")
     validation = make_validation(config, model, tokenizers, splits, corpora, precision)
-    write_environment(out, {"device": str(device), "precision": precision})
+    write_environment(out, {"device": str(device), "precision": precision, "kernels": kernels})
     milestone = train_config.validate_every
     return Session(config=config, model=model, optimizer=make_optimizer(model, train_config), average=average,
                    batches=batches, steps=steps,

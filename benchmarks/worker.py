@@ -1,0 +1,124 @@
+"""One system in a process of its own: reads a workload, then trains for one repetition each time it is told to.
+
+Speaks JSON lines on standard output: first what it is, then seconds, tokens and memory for each "run" it reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "65536")  # for everyone: no kernel is made twice
+
+import torch
+
+PAD = 0
+Update = Callable[[int], float]
+
+
+def read(path: str) -> tuple[dict[str, Any], list[tuple[np.ndarray, np.ndarray]]]:
+    """The model's sizes, and the padded ids of each update."""
+    data = np.load(path)
+    model = {key[6:]: data[key].item() for key in data.files if key.startswith("model.")}
+    count = sum(key.startswith("source") for key in data.files)
+    return model, [(data[f"source{i}"], data[f"target{i}"]) for i in range(count)]
+
+
+def peer_updates(system: str, setting: str, model: dict[str, Any], batches: list[Any],
+                 device: torch.device) -> tuple[torch.nn.Module, Update]:
+    """A peer's module, and one update on the batch of a number."""
+    if system == "textbook":
+        from benchmarks.textbook import Textbook
+
+        module: torch.nn.Module = Textbook(model)
+    else:
+        from benchmarks.peers import build
+
+        module = build(system, model)
+    module.to(device).train()
+    kind = torch.optim.Adam if system == "textbook" else torch.optim.AdamW
+    optimizer = kind(module.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9, fused=system != "textbook")
+    if kind is torch.optim.AdamW:
+        optimizer.param_groups[0]["weight_decay"] = 0.0
+    tensors = []
+    for source, target in batches:
+        ids = torch.from_numpy(source).to(device), torch.from_numpy(target).to(device)
+        padding = ids[0] == PAD
+        tensors.append((*ids, padding if bool(padding.any()) else None))
+    forward = torch.compile(module, dynamic=True) if "compile" in setting else module
+
+    def update(number: int) -> float:
+        with torch.autocast(device.type, torch.bfloat16, enabled="bf16" in setting):
+            loss = forward(*tensors[number])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    return module, update
+
+
+def our_updates(setting: str, model: dict[str, Any], batches: list[Any],
+                device: torch.device) -> tuple[torch.nn.Module, Update]:
+    """pellucid's own training loop, one update at a time, at the defaults of `pellucid train`."""
+    from benchmarks.ours import session_of
+    from pellucid.train.loop import update as update_session
+
+    session = session_of(model, batches, device, setting)
+
+    def update(number: int) -> float:
+        session.progress.step = number
+        session.progress.loss_sum, session.progress.loss_tokens = 0.0, 0
+        update_session(session)
+        return session.progress.loss_sum / session.progress.loss_tokens
+
+    return session.model, update
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes: of the device, or this process's peak resident set."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated()
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+
+def main() -> None:
+    """`python -m benchmarks.worker SYSTEM SETTING WORKLOAD`."""
+    system, setting, path = sys.argv[1:4]
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print goes to standard error
+    torch.manual_seed(1)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    synchronize = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    model, batches = read(path)
+    make = our_updates if system == "pellucid" else lambda *a: peer_updates(system, *a)
+    module, update = make(setting, model, batches, device)
+    parameters = sum(p.numel() for p in module.parameters())
+    started = time.perf_counter()
+    for number in range(len(batches)):
+        first_loss = update(number)
+    warm_up = time.perf_counter() - started
+    for number in range(len(batches)):
+        update(number)
+    answers.write(json.dumps({"parameters": parameters, "warm_up_seconds": warm_up, "device": str(device),
+                              "torch": torch.__version__, "first_loss": first_loss}) + "\n")
+    for _ in sys.stdin:
+        synchronize()
+        started = time.perf_counter()
+        losses = [update(number) for number in range(len(batches))]
+        synchronize()
+        answers.write(json.dumps({"seconds": time.perf_counter() - started, "loss": float(np.mean(losses)),
+                                  "peak_memory_bytes": peak_memory(device)}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
