@@ -26,7 +26,8 @@ from benchmarks.worker import read
 
 SYSTEMS: list[tuple[str, str]] = [
     ("pellucid", "default"), ("pellucid", "plain"), ("nn.Transformer", "fp32"), ("nn.Transformer", "bf16"),
-    ("nn.Transformer", "bf16 compile"), ("marian", "sdpa bf16"), ("x-transformers", "flash bf16"), ("joeynmt", "fp32")]
+    ("nn.Transformer", "bf16 compile"), ("marian", "sdpa bf16"), ("x-transformers", "flash bf16"), ("joeynmt", "fp32"),
+    ("joeynmt", "fp32, own batches")]
 CLASSIFIERS = [system for system in SYSTEMS if system[0] in ("pellucid", "nn.Transformer")]
 TITLE = [("pellucid", "default"), ("textbook", "fp32"), ("nn.Transformer", "bf16 compile"), ("marian", "sdpa bf16")]
 TEXTBOOK_LENGTH = 512
@@ -39,6 +40,7 @@ class Runner:
     system: str
     setting: str
     process: subprocess.Popen[str]
+    tokens: int  # in one repetition
     about: dict[str, Any]
     runs: list[dict[str, Any]]
 
@@ -67,53 +69,85 @@ def systems_of(case: str, joeynmt: str | None) -> list[tuple[str, str]]:
     return [s for s in systems if s[0] != "joeynmt" or joeynmt]
 
 
-def start(system: str, setting: str, path: Path, joeynmt: str | None, log: Path) -> Runner:
-    """Starts a system and waits until it has warmed up."""
+def start(system: str, setting: str, path: Path, joeynmt: str | None, log: Path, *more: str) -> Runner:
+    """Starts a system and waits until it has warmed up, or whatever it is to do first."""
     python = joeynmt if system == "joeynmt" else sys.executable
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
-    process = subprocess.Popen([str(python), "-m", "benchmarks.worker", system, setting, str(path)], text=True,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.open("w"), env=environment)
-    runner = Runner(system, setting, process, {}, [])
+    command = [str(python), "-m", "benchmarks.worker", system, setting, str(path), *more]
+    process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=log.open("w"), env=environment)
+    runner = Runner(system, setting, process, tokens_of(path), {}, [])
     runner.about = runner.answer()
     return runner
 
 
 def run_case(case: str, repeat: int, joeynmt: str | None, only: list[str], limit: Limit) -> list[dict[str, Any]]:
     """All systems of a case, interleaved: its rows of the table."""
-    rows = []
     with tempfile.TemporaryDirectory() as name:
-        folder, padded = Path(name), Path(name) / "padded"
-        padded.mkdir()
-        path = workloads.write(case, folder)
-        model, batches = read(str(path))
-        tokens = sum(int((side != 0).sum()) for batch in batches for side in batch)
-        if model["classes"]:
-            tokens = sum(int((source != 0).sum()) for source, _ in batches)
+        paths = inputs_of(case, Path(name))
+        model, batches = read(str(paths["given"]))
         best = sum(limit.seconds(products(model, batch)) for batch in batches)
         operations = sum(flops(products(model, batch)) for batch in batches)
+        tokens = tokens_of(paths["given"])
         say(f"{case}: {len(batches)} updates of {tokens / len(batches):,.0f} tokens, {operations / tokens / 1e6:.1f} "
             f"MFLOP a token, limit {tokens / best:,.0f} tokens/s")
-        runners = []
-        for system, setting in systems_of(case, joeynmt):
-            if only and system not in only:
-                continue
-            full = workloads.write(case, padded, TEXTBOOK_LENGTH) if system == "textbook" else path
-            try:
-                runners.append(start(system, setting, full, joeynmt, folder / "log"))
-            except RuntimeError as error:
-                say(f"  left out: {error}\n{(folder / 'log').read_text()[-2000:]}")
-                continue
-            say(f"  {system} ({setting}) is warm after {runners[-1].about['warm_up_seconds']:.0f} s")
+        runners = start_all([s for s in systems_of(case, joeynmt) if not only or s[0] in only], paths, joeynmt)
         for number in range(repeat):
             for runner in runners[number % len(runners):] + runners[: number % len(runners)]:
                 runner.run()
             say(f"  repetition {number + 1} of {repeat}: " + ", ".join(
-                f"{r.system} ({r.setting}) {tokens / r.runs[-1]['seconds']:,.0f}" for r in runners))
+                f"{r.system} ({r.setting}) {r.tokens / r.runs[-1]['seconds']:,.0f}" for r in runners))
         check_sizes(runners)
-        rows = [row_of(case, model["name"], runner, tokens, best, operations) for runner in runners]
         for runner in runners:
             runner.process.kill()
             runner.process.wait()
+        return [row_of(case, model["name"], runner, best / tokens, operations / tokens) for runner in runners]
+
+
+def inputs_of(case: str, folder: Path) -> dict[str, Path]:
+    """The ids of a case as they are given to all, and as a textbook pads and as JoeyNMT's own loop batches them."""
+    for name in ("given", "textbook", "own"):
+        (folder / name).mkdir()
+    return {"given": workloads.write(case, folder / "given"),
+            "textbook": workloads.write(case, folder / "textbook", textbook_length=TEXTBOOK_LENGTH),
+            "own": workloads.write(case, folder / "own", shuffled=True)}
+
+
+def tokens_of(path: Path) -> int:
+    """Real tokens of both sides (for a classifier: of the source)."""
+    model, batches = read(str(path))
+    sides = [batch[:1] if model["classes"] else batch for batch in batches]
+    return sum(int((ids != 0).sum()) for batch in sides for ids in batch)
+
+
+def start_all(systems: list[tuple[str, str]], paths: dict[str, Path], joeynmt: str | None) -> list[Runner]:
+    """All systems, warm; one that cannot run is left out, and why is told."""
+    runners = []
+    for system, setting in systems:
+        path = paths["textbook" if system == "textbook" else "own" if "own batches" in setting else "given"]
+        log = path.parent / "log"
+        try:
+            runners.append(start(system, setting, path, joeynmt, log))
+            say(f"  {system} ({setting}) is warm after {runners[-1].about['warm_up_seconds']:.0f} s")
+        except RuntimeError as error:
+            say(f"  left out: {error}\n{log.read_text()[-2000:]}")
+    return runners
+
+
+def race(case: str, target: float, joeynmt: str | None, only: list[str]) -> list[dict[str, Any]]:
+    """The wall time of every system, one after the other, from its first second to a validation loss."""
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        path = workloads.write(case, Path(name), updates=60)
+        for system, setting in systems_of(case, joeynmt):
+            if (only and system not in only) or "own" in setting or system == "textbook":
+                continue
+            runner = start(system, setting, path, joeynmt, Path(name) / "log", str(target))
+            runner.process.wait()
+            rows.append({"workload": f"{case} to loss {target}", "model": case, "system": system, "setting": setting,
+                         **runner.about})
+            say(f"  {system} ({setting}): loss {runner.about['loss']:.3f} after {runner.about['seconds']:.0f} s, "
+                f"{runner.about['updates']} updates")
     return rows
 
 
@@ -123,14 +157,14 @@ def check_sizes(runners: list[Runner]) -> None:
     assert max(sizes.values()) <= 1.005 * min(sizes.values()), sizes
 
 
-def row_of(case: str, model: str, runner: Runner, tokens: int, best: float, operations: int) -> dict[str, Any]:
-    """A row of the results."""
-    rates = sorted(tokens / run["seconds"] for run in runner.runs)
+def row_of(case: str, model: str, runner: Runner, best: float, operations: float) -> dict[str, Any]:
+    """A row of the results; `best` and `operations` are the limit's seconds and the FLOPs of a token."""
+    rates = sorted(runner.tokens / run["seconds"] for run in runner.runs)
     rate = statistics.median(rates)
     return {"workload": case, "model": model, "system": runner.system, "setting": runner.setting,
             "tokens_per_second": rate, "low": rates[0], "high": rates[-1],
             "peak_memory_bytes": max(run["peak_memory_bytes"] for run in runner.runs),
-            "fraction_of_limit": best * rate / tokens, "flops_per_second": operations * rate / tokens,
+            "fraction_of_limit": best * rate, "flops_per_second": operations * rate,
             "parameters": runner.about["parameters"], "warm_up_seconds": runner.about["warm_up_seconds"],
             "loss": runner.runs[-1]["loss"], "torch": runner.about["torch"]}
 
@@ -160,14 +194,19 @@ def main() -> None:
     parser.add_argument("--system", nargs="*", default=[], help="only these systems")
     parser.add_argument("--quick", action="store_true", help="two repetitions in place of five")
     parser.add_argument("--repeat", type=int, help="repetitions")
+    parser.add_argument("--to-loss", type=float, metavar="LOSS",
+                        help="time each case from nothing to this validation loss instead, compiling included")
     parser.add_argument("--joeynmt", metavar="PYTHON", help="the interpreter of an environment with joeynmt 2.3.0")
     parser.add_argument("--json", type=Path, help="where to write the results")
     args = parser.parse_args()
     limit = Limit(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     rows: list[dict[str, Any]] = []
     for case in args.case:
-        rows += run_case(case, args.repeat or (2 if args.quick else 5), args.joeynmt, args.system, limit)
-        print(table([row for row in rows if row["workload"] == case]), flush=True)
+        if args.to_loss:
+            rows += race(case, args.to_loss, args.joeynmt, args.system)
+        else:
+            rows += run_case(case, args.repeat or (2 if args.quick else 5), args.joeynmt, args.system, limit)
+            print(table([row for row in rows if row["workload"] == case]), flush=True)
         if args.json:
             args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
 

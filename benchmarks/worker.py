@@ -20,6 +20,7 @@ import torch
 
 PAD = 0
 Update = Callable[[int], float]
+System = tuple[torch.nn.Module, Update, Update]  # the model, an update on a batch, the loss of a batch without one
 
 
 def read(path: str) -> tuple[dict[str, Any], list[tuple[np.ndarray, np.ndarray]]]:
@@ -31,8 +32,8 @@ def read(path: str) -> tuple[dict[str, Any], list[tuple[np.ndarray, np.ndarray]]
 
 
 def peer_updates(system: str, setting: str, model: dict[str, Any], batches: list[Any],
-                 device: torch.device) -> tuple[torch.nn.Module, Update]:
-    """A peer's module, and one update on the batch of a number."""
+                 device: torch.device) -> System:
+    """A peer's module, one update on the batch of a number, and the loss of one without dropout."""
     if system == "textbook":
         from benchmarks.textbook import Textbook
 
@@ -62,14 +63,22 @@ def peer_updates(system: str, setting: str, model: dict[str, Any], batches: list
         optimizer.zero_grad(set_to_none=True)
         return loss.item()
 
-    return module, update
+    def evaluate(number: int) -> float:
+        module.eval()
+        with torch.no_grad():
+            loss = module(*tensors[number]).item()
+        module.train()
+        return loss
+
+    return module, update, evaluate
 
 
 def our_updates(setting: str, model: dict[str, Any], batches: list[Any],
-                device: torch.device) -> tuple[torch.nn.Module, Update]:
+                device: torch.device) -> System:
     """pellucid's own training loop, one update at a time, at the defaults of `pellucid train`."""
     from benchmarks.ours import session_of
     from pellucid.train.loop import update as update_session
+    from pellucid.train.objective import batch_loss
 
     session = session_of(model, batches, device, setting)
 
@@ -79,7 +88,15 @@ def our_updates(setting: str, model: dict[str, Any], batches: list[Any],
         update_session(session)
         return session.progress.loss_sum / session.progress.loss_tokens
 
-    return session.model, update
+    def evaluate(number: int) -> float:
+        session.model.eval()
+        batch = session.batches[number].to(device)
+        with torch.no_grad():
+            loss = batch_loss(session.model, batch, session.config.train.label_smoothing).item() / batch.target_tokens
+        session.model.train()
+        return loss
+
+    return session.model, update, evaluate
 
 
 def peak_memory(device: torch.device) -> int:
@@ -90,8 +107,21 @@ def peak_memory(device: torch.device) -> int:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
 
 
+def train_until(target: float, update: Update, evaluate: Update, batches: int) -> tuple[int, float]:
+    """Updates until the loss of the last batch, which is not trained on, is at most `target`: updates and loss."""
+    done, loss = 0, float("inf")
+    while loss > target and done < 3000:
+        for _ in range(10):
+            update(done % (batches - 1))
+            done += 1
+        loss = evaluate(batches - 1)
+    return done, loss
+
+
 def main() -> None:
-    """`python -m benchmarks.worker SYSTEM SETTING WORKLOAD`."""
+    """`python -m benchmarks.worker SYSTEM SETTING WORKLOAD [LOSS]`: repetitions as they are asked for or, with a loss,
+    one training from the first second of the process to that validation loss."""
+    begun = time.perf_counter()
     system, setting, path = sys.argv[1:4]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print goes to standard error
@@ -101,8 +131,12 @@ def main() -> None:
     synchronize = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     model, batches = read(path)
     make = our_updates if system == "pellucid" else lambda *a: peer_updates(system, *a)
-    module, update = make(setting, model, batches, device)
+    module, update, evaluate = make(setting, model, batches, device)
     parameters = sum(p.numel() for p in module.parameters())
+    if len(sys.argv) > 4:
+        updates, loss = train_until(float(sys.argv[4]), update, evaluate, len(batches))
+        answers.write(json.dumps({"seconds": time.perf_counter() - begun, "updates": updates, "loss": loss}) + "\n")
+        return
     started = time.perf_counter()
     for number in range(len(batches)):
         first_loss = update(number)

@@ -89,9 +89,10 @@ def _sequences(rows: list[NDArray[np.int64]]) -> Sequences:
     return Sequences(np.concatenate(rows).astype(np.int32), offsets)
 
 
-def batches_of(case: str, tokens: int = 4096) -> list[NDArray[np.int64]]:
+def batches_of(case: str, tokens: int = 4096, updates: int | None = None) -> list[NDArray[np.int64]]:
     """The examples of each update in one repetition: spread evenly over the lengths of one epoch."""
-    kind, _, updates = CASES[case]
+    kind, _, usual = CASES[case]
+    updates = updates or usual
     corpus = corpus_of(case)
     sentences = 16 if kind == "title" else None
     batches = Batches(corpus, tokens, sentences, seed=1).examples(0)
@@ -107,14 +108,34 @@ def corpus_of(case: str) -> Corpus:
     return make_corpus(kind, {"short": 12_000, "long": 400, "title": 400}[kind], MODELS[name])
 
 
-def write(case: str, folder: Path, textbook_length: int | None = None) -> Path:
+def shuffled_batches_of(case: str, tokens: int = 4096) -> list[NDArray[np.int64]]:
+    """As many updates of sentences in random order, a batch being full when its longest side times its sentences
+    reaches `tokens`: how JoeyNMT's own loop batches."""
+    corpus, (_, _, updates) = corpus_of(case), CASES[case]
+    batches: list[NDArray[np.int64]] = []
+    batch: list[int] = []
+    for i in np.random.default_rng(2).permutation(len(corpus)):
+        batch.append(int(i))
+        if len(batch) * max(corpus.source.lengths[batch].max(), corpus.target.lengths[batch].max()) >= tokens:
+            batches.append(np.asarray(batch))
+            batch = []
+    return batches[:updates]
+
+
+def write(case: str, folder: Path, textbook_length: int | None = None, shuffled: bool = False,
+          updates: int | None = None) -> Path:
     """Writes the padded ids of every update, and the model's sizes, for any system to read.
 
     Args:
         textbook_length: pads everything to this length, as the simplest of loops do.
+        shuffled: takes sentences in random order, whatever their lengths.
+        updates: how many batches, in random order, in place of those of one repetition.
     """
     corpus, arrays = corpus_of(case), {}
-    for number, examples in enumerate(batches_of(case)):
+    batches = shuffled_batches_of(case) if shuffled else batches_of(case, updates=updates)
+    if updates:
+        batches = [batches[i] for i in np.random.default_rng(3).permutation(len(batches))]
+    for number, examples in enumerate(batches):
         arrays[f"source{number}"] = _padded(corpus.source, examples, textbook_length)
         arrays[f"target{number}"] = _padded(corpus.target, examples, textbook_length)
     path = folder / IDS
