@@ -50,7 +50,7 @@ def session_of(m: dict[str, Any], rows: list[Any], device: torch.device, setting
     if m["decoder_layers"]:
         sizes["decoder_layers"] = m["decoder_layers"]
     model_config = replace(ModelConfig(), **sizes)
-    precision = resolve("fp32" if "fp32" in setting else "auto", device)
+    precision = resolve(next((kind for kind in ("fp32", "bf16") if kind in setting), "auto"), device)
     use_kernels(device, "plain" not in setting)
     config = replace(RunConfig(), task=task, model=model_config, train=replace(TrainConfig(), precision=precision))
     keep_kernels()

@@ -76,16 +76,18 @@ def update(session: Session) -> tuple[float, float]:
     rate."""
     progress, train = session.progress, session.config.train
     first = progress.step * train.accumulate
-    micro_batches = [session.batches[first + i].to(session.device) for i in range(train.accumulate)]
+    micro_batches = [session.batches[first + i] for i in range(train.accumulate)]
     tokens = sum(batch.target_tokens for batch in micro_batches)
-    loss_sum = 0.0
+    losses = []
     for number, batch in enumerate(micro_batches, start=first):
         torch.manual_seed(seed_of(session.config.seed, "dropout", number))  # resuming needs no generator's state
         with products_in(session.precision, session.device):
-            loss = batch_loss(session.model, batch, train.label_smoothing)
+            loss = batch_loss(session.model, batch.to(session.device), train.label_smoothing)
         (loss / tokens).backward()  # type: ignore[no-untyped-call]
-        loss_sum += loss.item()
-    norm = torch.nn.utils.clip_grad_norm_(session.parameters, train.clip_norm or math.inf).item()
+        losses.append(loss.detach())
+    clipped = torch.nn.utils.clip_grad_norm_(session.parameters, train.clip_norm or math.inf)
+    *summed, norm = torch.stack([*losses, clipped]).tolist()  # the one moment that waits for the device
+    loss_sum = sum(summed)
     if not math.isfinite(loss_sum) or not math.isfinite(norm):
         raise NumericalError(f"the loss or its gradient is not finite at step {progress.step + 1}",
                              where=f"step {progress.step + 1}", why=f"loss {loss_sum / tokens}, gradient norm {norm}",
