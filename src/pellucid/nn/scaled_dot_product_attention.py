@@ -55,7 +55,7 @@ class ScaledDotProductAttention(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None) -> Tensor:
         """Attention(Q, K, V): [B, H, T, D/H], with v: [B, H, S, D/H] and the rest as in `weights`."""
         dropping = self.training and self.dropout.p > 0
-        if not dropping and bias is None and mask.is_simple and kernels.serve(q, k, v):
+        if not dropping and bias is None and mask.is_simple and q.dtype == k.dtype and kernels.serve(q, k, v):
             if k.shape[-2] <= _SHORT and q.shape[-1] in _WIDTHS:
                 return kernels.apply(_Attend, q, k, v, mask.key_lengths, mask.hides_future)
             if q.dtype == torch.bfloat16:
@@ -79,6 +79,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
+        q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
         out = q.new_empty(q.transpose(1, 2).shape).transpose(1, 2)  # merging the heads then copies nothing
         sizes = _sizes(q, k, lengths, causal)
         kernels.run("attend", q.dtype, sizes, kernels.heads(q, k, v, out))

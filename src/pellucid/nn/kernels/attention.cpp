@@ -8,24 +8,29 @@ struct Heads {
     void *data;
     i64 batch, head, row;
 };
+
 template <class T> static inline T *at(const Heads &m, i64 b, i64 h, i64 t) {
     return (T *)m.data + b * m.batch + h * m.head + t * m.row;
 }
+
 struct Sizes {
     i64 batch, heads, queries, keys, width;
     const i64 *lengths;  // of the real keys of each sentence, which come first; or null
     i64 causal;
     float scale;
 };
+
 static inline i64 visible(const Sizes &z, i64 b, i64 t) {
     i64 keys = z.lengths ? z.lengths[b] : z.keys;
     return z.causal && t + 1 < keys ? t + 1 : keys;
 }
+
 // One head in float: rows as they are, or turned round, so that sixteen keys lie side by side.
 template <class T, int N> static void rows(const Heads &m, i64 b, i64 h, i64 n, float scale, float *out) {
     for (i64 t = 0; t < n; t++)
         for (int j = 0; j < N; j++) write(out + (t * N + j) * LANES, read(at<T>(m, b, h, t) + j * LANES) * scale);
 }
+
 template <int N> static void turn(const float *in, i64 n, i64 columns, float *out) {
     for (i64 t = 0; t < n; t++)
         for (i64 i = 0; i < N * LANES; i++) out[i * columns + t] = in[t * N * LANES + i];
@@ -42,6 +47,7 @@ template <int N> static inline void times(const float *x, const float *turned, i
         write(out + c, (sum[0] + sum[1]) + (sum[2] + sum[3]));
     }
 }
+
 // Σ_s weights[s·stride]·rows[s] over the first n rows.
 template <int N> static inline void mix(const float *weights, i64 stride, const float *from, i64 n, Lanes *out) {
     Lanes sum[N] = {};
@@ -49,6 +55,7 @@ template <int N> static inline void mix(const float *weights, i64 stride, const 
         for (int j = 0; j < N; j++) sum[j] += weights[s * stride] * read(from + (s * N + j) * LANES);
     for (int j = 0; j < N; j++) out[j] = sum[j];
 }
+
 // softmax of the first `seen` scores, in place; 0 up to `columns`.
 static inline void soften(float *p, i64 columns, i64 seen) {
     float highest = -3e38f, total = 0;
