@@ -97,12 +97,12 @@ def run_case(case: str, repeat: int, joeynmt: str | None, only: list[str], limit
         say(f"{case}: {len(batches)} updates of {tokens / len(batches):,.0f} tokens, {operations / tokens / 1e6:.1f} "
             f"MFLOP a token, limit {tokens / best:,.0f} tokens/s")
         runners = start_all([s for s in systems_of(case, joeynmt) if is_wanted(s, only)], paths, joeynmt)
+        check_sizes(runners)
         for number in range(repeat):
             for runner in runners[number % len(runners):] + runners[: number % len(runners)]:
                 runner.run()
             say(f"  repetition {number + 1} of {repeat}: " + ", ".join(
                 f"{r.system} ({r.setting}) {r.tokens / r.runs[-1]['seconds']:,.0f}" for r in runners))
-        check_sizes(runners)
         for runner in runners:
             runner.process.kill()
             runner.process.wait()
