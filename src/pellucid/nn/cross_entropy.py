@@ -4,7 +4,8 @@ r"""Label-smoothed cross-entropy (section 5.4; Szegedy et al. 2016) straight fro
           q_v = (1 - \epsilon)\,[v = y] + \epsilon / V
 
 `label_smoothed_cross_entropy` is the equation. `linear_cross_entropy` never holds more than a few rows of the N × V
-logits: it goes through them in chunks that fit the processor's cache, and takes the gradients in the same pass.
+logits: it goes through them in chunks that fit the processor's cache (on a GPU: that keep it busy), and takes the
+gradients in the same pass.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from pellucid.nn import kernels
 
-_CHUNK_BYTES = 8 << 20  # of logits
+_CHUNK_BYTES = {"cpu": 8 << 20, "cuda": 512 << 20}  # of logits
 
 
 def label_smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -62,7 +63,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         total = -smoothing * (hidden.sum(0) * mean).sum()
         hidden_gradient = -expected if wanted[0] else None
         weight_gradient = torch.zeros_like(weight) if wanted[1] else None
-        rows = max(64, _CHUNK_BYTES // (w.element_size() * vocabulary) // 32 * 32)
+        rows = max(64, _CHUNK_BYTES[w.device.type] // (w.element_size() * vocabulary) // 32 * 32)
         room = w.new_empty(min(rows, hidden.shape[0]), vocabulary)  # the same memory for every chunk
         for start in range(0, hidden.shape[0], rows):
             h = hidden[start : start + rows]

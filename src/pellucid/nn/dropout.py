@@ -1,7 +1,7 @@
 r"""Dropout (section 5.4; Srivastava et al. 2014): a feature survives with probability 1 - p, scaled by 1/(1 - p).
 
-Torch draws CPU masks one number at a time. Here one 64-bit draw decides four features, sixteen bits each, which makes
-p a multiple of 1/65,536; the scale is that of the p really used.
+On a GPU torch draws, masks and scales in one pass. On a CPU it draws one number at a time; here one 64-bit draw decides
+four features, sixteen bits each, which makes p a multiple of 1/65,536; the scale is that of the p really used.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -18,12 +19,10 @@ _LEVELS = 1 << 16
 
 
 def keep_mask(size: torch.Size, p: float, like: Tensor) -> Tensor:
-    """A tensor of `size` with 0 where a feature is dropped and 1/(1 - p) where it is kept, typed and placed as
+    """A tensor of `size` on the CPU with 0 where a feature is dropped and 1/(1 - p) where it is kept, typed as
     `like`."""
     dropped = min(round(p * _LEVELS), _LEVELS - 1)
     scale = _LEVELS / (_LEVELS - dropped)
-    if like.device.type != "cpu":
-        return torch.empty(size, device=like.device).bernoulli_(1 - dropped / _LEVELS).to(like.dtype).mul_(scale)
     count = size.numel()
     draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)  # the sign bit is drawn too
     lanes = draws.view(torch.int16)[:count].view(size)
@@ -96,6 +95,8 @@ class Dropout(nn.Module):
             return x
         if kernels.serve(x):
             return kernels.apply(_Drop, x, self.p)
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
         return x * keep_mask(x.shape, self.p, x)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
