@@ -52,7 +52,7 @@ def session_of(m: dict[str, Any], rows: list[Any], device: torch.device, setting
     model_config = replace(ModelConfig(), **sizes)
     precision = resolve(next((kind for kind in ("fp32", "bf16") if kind in setting), "auto"), device)
     use_kernels(device, "plain" not in setting)
-    config = replace(RunConfig(), task=task, model=model_config, 
+    config = replace(RunConfig(), task=task, model=model_config,
                      train=replace(TrainConfig(), precision=precision, schedule="constant", warmup_steps=0))
     keep_kernels()
     if m["classes"]:
