@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from pellucid.nn import kernels
 
-_CHUNK_BYTES = {"cpu": 8 << 20, "cuda": 512 << 20}  # of logits
+_CHUNK_BYTES = {"cpu": 24 << 20, "cuda": 512 << 20}  # of logits
 
 
 def label_smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
