@@ -18,6 +18,7 @@ from pellucid.files import cache_folder, write_folder
 
 PREFIX = "hub:"
 _FILE = "data.jsonl"
+_MADE_BY_THE_HUB = "refs/convert/parquet"
 
 
 def is_address(path: str) -> bool:
@@ -69,14 +70,28 @@ def _rows(name: str, configuration: str | None, split: str) -> Iterator[dict[str
         raise ConfigError("reading from the Hub needs the package datasets", where=f"{PREFIX}{name}",
                           fix="pip install pellucid[data]") from error
     try:
-        rows = datasets.load_dataset(name, configuration, split=split, streaming=True)
+        rows = _opened(name, configuration, split)
         classes = {key: kind for key, kind in (rows.features or {}).items() if isinstance(kind, datasets.ClassLabel)}
         for row in rows:
             yield _named(row, classes)
-    except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise DataError("the Hub data set cannot be read", where=f"{PREFIX}{name}",
                         why=f"{type(error).__name__}: {str(error)[:300]}",
                         fix="check the name, :configuration and #split, and the network") from error
+
+
+def _opened(name: str, configuration: str | None, split: str) -> Any:
+    """The rows as a stream. Of a data set that is made by a script, which is not run, those that the Hub made from it:
+    Parquet files on a branch of their own, a folder a configuration."""
+    import datasets
+
+    try:
+        return datasets.load_dataset(name, configuration, split=split, streaming=True)
+    except RuntimeError as error:
+        if "scripts are no longer supported" not in str(error):
+            raise
+        return datasets.load_dataset(name, data_dir=configuration, revision=_MADE_BY_THE_HUB, split=split,
+                                     streaming=True)
 
 
 def _named(row: dict[str, Any], classes: dict[str, Any]) -> dict[str, Any]:
