@@ -60,8 +60,8 @@ def test_a_category_holds_what_its_name_says(category: str, kinds: str) -> None:
 
 
 @pytest.mark.parametrize(("category", "ranges"), [
-    ("latin_punctuation", [(0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)]), ("cjk_punctuation", [(0x3001, 0x3003)]),
-    ("greek", [(0x391, 0x3A1), (0x3A3, 0x3A9), (0x3B1, 0x3C9)])])
+    ("latin_punctuation", [(0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)]),
+    ("cjk_punctuation", [(0x3001, 0x3003)]), ("greek", [(0x391, 0x3A1), (0x3A3, 0x3A9), (0x3B1, 0x3C9)])])
 def test_a_category_is_complete(category: str, ranges: list[tuple[int, int]]) -> None:
     wanted = {chr(code) for low, high in ranges for code in range(low, high + 1)}
     assert wanted <= set(CATEGORIES[category])

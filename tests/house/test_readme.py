@@ -72,6 +72,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Callable[[P
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(pair[side] + "\n" for pair in getattr(made, split)), encoding="utf-8")
     rows = [f"{'good' if 'the' in english else 'bad'}\t{english}" for english, _ in made.train]
+    shutil.copy(next((tmp_path / "fjcanyue/wikipedia-zh-cn").iterdir()), tmp_path / "data/articles.json")
     (tmp_path / REVIEWS).write_text("\n".join(["label\ttext", *rows]) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path

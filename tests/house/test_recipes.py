@@ -42,7 +42,9 @@ def test_the_recipes_of_the_design_are_there() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_resolves_and_says_what_it_is(name: str) -> None:
     recipe = read_recipe(name)
-    assert all(recipe.about.get(key) for key in ("title", "cost", "expect"))
+    assert list(recipe.about) == [key for key in ("title", "data", "cost", "expect") if recipe.about.get(key)]
+    assert {"title", "cost"} <= set(recipe.about)
+    assert ("data" in recipe.about) == (name not in GENERATED)
     config = from_mapping(recipe.mapping)
     assert from_mapping(to_mapping(config)) == config
     check(config.model)

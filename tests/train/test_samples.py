@@ -19,7 +19,8 @@ TINY: dict[str, Any] = {
                            "max_length": 6}},
     "tokenizer": {"kind": "word"},
     "model": {"d_model": 16, "n_heads": 2, "d_ff": 24, "encoder_layers": 1, "decoder_layers": 1, "max_length": 32},
-    "train": {"epochs": 3, "batch_sentences": 20, "warmup_steps": 1, "validate_every": None, "precision": "fp32"},
+    "train": {"epochs": 3, "batch_sentences": 20, "warmup_steps": 1, "validate_every": None, "precision": "fp32",
+              "kernels": "plain"},
     "decode": {"beam_size": 3, "max_length": 8},
 }
 
