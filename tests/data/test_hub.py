@@ -70,15 +70,15 @@ def test_of_a_data_set_with_a_script_the_files_that_the_hub_made_are_read(
     """The library refuses to run the script; the fields are those of IWSLT/iwslt2017."""
     datasets = pytest.importorskip("datasets")
     monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
-    files, real, asked = exported(tmp_path / "made"), datasets.load_dataset, []
+    files, real, asked = exported(tmp_path / "made"), datasets.load_dataset_builder, []
 
-    def load_dataset(name: str, *arguments: Any, revision: str | None = None, **keywords: Any) -> Any:
+    def load(name: str, *arguments: Any, revision: str | None = None, **keywords: Any) -> Any:
         asked.append(revision)
         if revision is None:
             raise RuntimeError("Dataset scripts are no longer supported, but found iwslt2017.py")
         return real(str(files), *arguments, **keywords)
 
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(datasets, "load_dataset_builder", load)
     data = DataConfig(source_field="translation.en", target_field="translation.de")
     for number, split in enumerate(("train", "validation", "test")):
         path = with_split("hub:IWSLT/iwslt2017:iwslt2017-en-de", split)
@@ -90,9 +90,27 @@ def test_another_failure_of_the_library_is_told(tmp_path: Path, monkeypatch: pyt
     datasets = pytest.importorskip("datasets")
     monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
 
-    def load_dataset(*arguments: Any, **keywords: Any) -> Any:
+    def load(*arguments: Any, **keywords: Any) -> Any:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(datasets, "load_dataset_builder", load)
     with pytest.raises(DataError, match="cannot be read"):
         list(read_pairs(Split(path="hub:owner/name"), fields_for("seq2seq", DataConfig())))
+
+
+def test_one_array_of_records_is_not_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As fjcanyue/wikipedia-zh-cn is: a file of records with id, title, tags and text."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets.IterableDataset, "__iter__", lambda self: pytest.fail("read by the library"))
+    folder = tmp_path / "set"
+    folder.mkdir()
+    records = [{"id": str(i), "title": a, "tags": "x,y", "text": b} for i, (a, b) in enumerate(PAIRS)]
+    fields = fields_for("seq2seq", DataConfig(source_field="title", target_field="text"))
+    for indent in (None, 1):
+        text = json.dumps(records, ensure_ascii=False, indent=indent)
+        (folder / "wikipedia.json").write_text(text, encoding="utf-8")
+        assert list(read_pairs(Split(path=f"hub:{folder}"), fields)) == PAIRS
+    (folder / "wikipedia.json").write_text(text[:-3], encoding="utf-8")
+    with pytest.raises(DataError, match="no whole JSON array"):
+        list(read_pairs(Split(path=f"hub:{folder}"), fields))

@@ -13,7 +13,7 @@ from pellucid.data.json_array import read_array
 from pellucid.errors import DataError
 
 VALUES: list[Any] = [{"title": "天地", "text": "玄，\u2028 \"黄\" \\\n😀", "tags": ["a", {"b": None}]}, {},
-                     {"n": [1.5e3, True]}, {"long": "x" * 3000}, "é", [], 12]
+                     1234.5e6, {"n": [1.5e3, True]}, {"long": "x" * 3000}, "é", [], 12]
 
 
 def written(path: Path, data: str | bytes) -> str:

@@ -14,26 +14,40 @@ _BYTES_AT_ONCE = 2**20
 _SPACE = " \t\n\r"
 
 
+def is_array(head: bytes) -> bool:
+    """Whether a file with these first bytes holds a JSON array."""
+    return head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+
+
 def read_array(path: str) -> Iterator[Any]:
     """The values of the array that is the file's content.
 
     Raises:
-        DataError: what `open_data` says; no UTF-8; no whole array; a value that is longer than MAX_LINE_BYTES.
+        DataError: what `open_data` and `values_of` say.
     """
     with open_data(path) as file:
-        window = _Window(file, path)
-        assert window.next_character() == "["
-        window.at += 1
+        yield from values_of(file, path)
+
+
+def values_of(file: BinaryIO, path: str) -> Iterator[Any]:
+    """The values of the array that is the content of an open file; `path` is what errors call it.
+
+    Raises:
+        DataError: no UTF-8; no whole array; a value that is longer than MAX_LINE_BYTES.
+    """
+    window = _Window(file, path)
+    assert window.next_character() == "["
+    window.at += 1
+    mark = window.next_character()
+    while mark != "]":
+        yield window.value()
         mark = window.next_character()
-        while mark != "]":
-            yield window.value()
-            mark = window.next_character()
-            if mark not in (",", "]"):
-                raise window.broken("a comma or ] is wanted", window.at)
-            window.at += mark == ","
-        window.at += 1
-        if window.next_character():
-            raise window.broken("something follows the end of the array", window.at)
+        if mark not in (",", "]"):
+            raise window.broken("a comma or ] is wanted", window.at)
+        window.at += mark == ","
+    window.at += 1
+    if window.next_character():
+        raise window.broken("something follows the end of the array", window.at)
 
 
 class _Window:
@@ -62,8 +76,11 @@ class _Window:
         self.next_character()
         while True:
             try:
-                value, self.at = self._json.raw_decode(self.text, self.at)
-                return value
+                value, end = self._json.raw_decode(self.text, self.at)
+                if self._ended or self.text[end : end + 3].strip(".eE+-"):  # else a number may go on behind the window
+                    self.at = end
+                    return value
+                self._more()
             except json.JSONDecodeError as error:
                 if self._ended or len(self.text) - self.at > MAX_LINE_BYTES:
                     raise self.broken(error.msg, error.pos) from error

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.data.json_array import read_array
+from pellucid.data.json_array import is_array, read_array
 from pellucid.data.text_lines import open_data, read_lines
 from pellucid.errors import ConfigError, DataError
 
@@ -92,8 +92,8 @@ def read_json(path: str, fields: Fields) -> Iterator[Record]:
         DataError: what `read_array` says; a record that is no object; a field that is absent or of a wrong type.
     """
     with open_data(path) as file:
-        is_array = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
-    if not is_array:
+        head = file.read(4096)
+    if not is_array(head):
         yield from read_jsonl(path, fields)
         return
     for number, record in enumerate(read_array(path), start=1):
