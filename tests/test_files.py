@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -250,3 +251,33 @@ def test_a_manifest_names_nothing_but_files_of_its_folder(name: str, tmp_path: P
     (tmp_path / "folder" / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError):
         check_folder(tmp_path / "folder")
+
+
+def test_the_digest_of_a_large_file_is_remembered_until_it_is_touched(tmp_path: Path,
+                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    path, read, sha256 = tmp_path / "large", [], files.sha256
+    monkeypatch.setattr(files, "sha256", lambda path: read.append(path) or sha256(path))
+
+    def digest(times: int = 1) -> None:
+        for _ in range(times):
+            assert files.remembered_sha256(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+
+    path.write_bytes(b"abc")
+    digest(2)
+    assert len(read) == 2  # small
+    monkeypatch.setattr(files, "_LARGE", 1)
+    digest(2)
+    assert len(read) == 4  # too new for its time to be trusted
+    monkeypatch.setattr(files.time, "time_ns", lambda: path.stat().st_ctime_ns + 3 * 10**9)
+    digest(3)
+    assert len(read) == 5
+    times = path.stat()
+    path.write_bytes(b"abd")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # as a copy that keeps times would do
+    digest()
+    assert len(read) == 6
+    for note in (tmp_path / "cache" / "digests").iterdir():
+        note.write_text("damaged")
+    digest()
+    assert len(read) == 7

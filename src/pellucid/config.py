@@ -74,7 +74,9 @@ class TokenizerConfig:
     character_coverage: float = 0.9995
     split_digits: bool = False
     user_defined_symbols: tuple[str, ...] = ()
-    sample_lines: int = 1_000_000  # trains on a sample of so many lines a side
+    symbols: tuple[str, ...] = ()  # whole categories of them: data.tokenizers.symbols.CATEGORIES
+    sample_lines: int = 1_000_000  # trains on a sample of so many lines a side …
+    sample_characters: int = 100_000_000  # … and of so many characters, which bounds memory where no space divides text
     source_language: str = "en"  # for spacy
     target_language: str = "de"
     path: str | None = None  # a trained tokenizer's folder, used instead of training one
@@ -127,7 +129,8 @@ class TrainConfig:
     ema_decay: float = 0.0  # exponential moving average of the weights; 0 is off
     monitor: Literal["loss", "bleu", "exact", "accuracy", "macro_f1"] = "loss"
     patience: int | None = None  # validations without improvement before stopping
-    validate_every: int = 500
+    validate_every: int | None = 500  # None: once an epoch
+    show_samples: int = 0  # validation sources whose outputs are told at each validation, sampled and searched
     log_every: int = 50
 
 

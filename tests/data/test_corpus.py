@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from pellucid.config import RunConfig, from_mapping
-from pellucid.data.corpus import Corpus, open_corpus, shorten, source_ids
+from pellucid.data.corpus import Corpus, _chunks, open_corpus, shorten, source_ids
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
@@ -148,6 +149,22 @@ def test_chunks_join(opened: Any, monkeypatch: pytest.MonkeyPatch, cache: Path) 
         found = opened({"data": {"too_long": "cut"}})[0]
         assert (rows(found.source), rows(found.target), found.report) == (
             rows(expected.source), rows(expected.target), expected.report)
+
+
+def test_long_lines_pass_through_in_smaller_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.data.corpus._CHARACTERS_AT_ONCE", 10)
+    pairs = [("aaa", "bbb")] * 5 + [("a" * 50, "b")] + [("a", "b")] * 7
+    chunks = list(_chunks(pairs))
+    assert list(itertools.chain.from_iterable(chunks)) == pairs
+    assert [len(chunk) for chunk in chunks] == [2, 2, 2, 5, 2]
+
+
+def test_ids_take_two_bytes_where_they_fit(opened: Any, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    small = opened()[0]
+    assert small.source.tokens.dtype == np.uint16
+    monkeypatch.setattr("pellucid.data.corpus._SMALL", np.dtype(np.int32))
+    shutil.rmtree(cache)
+    assert rows(opened()[0].source) == rows(small.source)
 
 
 def test_nothing_usable_is_an_error_each_time(tmp_path: Path, opened: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,3 +48,69 @@ def test_a_hub_data_set_is_written_out_once(tmp_path: Path, monkeypatch: pytest.
         list(read_pairs(Split(path=f"hub:{folder}#none"), fields))
     with pytest.raises(ConfigError, match="no Hub address"):
         list(read_pairs(Split(path="hub:"), fields))
+
+
+TALKS = [("Thank you .", "Danke ."), ("", "leer"), ("So what ?", "Na und ?")]
+
+
+def exported(folder: Path) -> Path:
+    """What the Hub makes of a data set with a script: a folder a configuration, a folder a split, Parquet files."""
+    pyarrow = pytest.importorskip("pyarrow")
+    for number, split in enumerate(("train", "validation", "test")):
+        place = folder / "iwslt2017-en-de" / split
+        place.mkdir(parents=True)
+        column = [{"de": b, "en": a} for a, b in TALKS[: 3 - number]]
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table({"translation": column}),
+                                                           place / "0000.parquet")
+    return folder
+
+
+def test_of_a_data_set_with_a_script_the_files_that_the_hub_made_are_read(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library refuses to run the script; the fields are those of IWSLT/iwslt2017."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    files, real, asked = exported(tmp_path / "made"), datasets.load_dataset_builder, []
+
+    def load(name: str, *arguments: Any, revision: str | None = None, **keywords: Any) -> Any:
+        asked.append(revision)
+        if revision is None:
+            raise RuntimeError("Dataset scripts are no longer supported, but found iwslt2017.py")
+        return real(str(files), *arguments, **keywords)
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", load)
+    data = DataConfig(source_field="translation.en", target_field="translation.de")
+    for number, split in enumerate(("train", "validation", "test")):
+        path = with_split("hub:IWSLT/iwslt2017:iwslt2017-en-de", split)
+        assert list(read_pairs(Split(path=path), fields_for("seq2seq", data))) == TALKS[: 3 - number]
+    assert asked == [None, "refs/convert/parquet"] * 3
+
+
+def test_another_failure_of_the_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+
+    def load(*arguments: Any, **keywords: Any) -> Any:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", load)
+    with pytest.raises(DataError, match="cannot be read"):
+        list(read_pairs(Split(path="hub:owner/name"), fields_for("seq2seq", DataConfig())))
+
+
+def test_one_array_of_records_is_not_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As fjcanyue/wikipedia-zh-cn is: a file of records with id, title, tags and text."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets.IterableDataset, "__iter__", lambda self: pytest.fail("read by the library"))
+    folder = tmp_path / "set"
+    folder.mkdir()
+    records = [{"id": str(i), "title": a, "tags": "x,y", "text": b} for i, (a, b) in enumerate(PAIRS)]
+    fields = fields_for("seq2seq", DataConfig(source_field="title", target_field="text"))
+    for indent in (None, 1):
+        text = json.dumps(records, ensure_ascii=False, indent=indent)
+        (folder / "wikipedia.json").write_text(text, encoding="utf-8")
+        assert list(read_pairs(Split(path=f"hub:{folder}"), fields)) == PAIRS
+    (folder / "wikipedia.json").write_text(text[:-3], encoding="utf-8")
+    with pytest.raises(DataError, match="no whole JSON array"):
+        list(read_pairs(Split(path=f"hub:{folder}"), fields))

@@ -198,12 +198,15 @@ def test_symbols_and_digits() -> None:
 
 
 def test_training_samples_the_lines_it_is_told_to() -> None:
-    many = [(f"word{i}", str(i)) for i in range(5000)]
-    sample = build._sample(iter(many), 100)
-    assert sample == build._sample(iter(many), 100)
+    many = [(f"word{i:04}", f"{i:04}") for i in range(5000)]
+    sample = build._sample(iter(many), 100, 10**9)
+    assert sample == build._sample(iter(many), 100, 10**9)
     assert len(set(sample)) == 100
+    assert sample == sorted(sample)
     assert 2000 < sum(int(b) for _, b in sample) / 100 < 3000
-    assert build._sample(many, 5000) == many
+    assert build._sample(many, 5000, 12 * 5000) == many
+    assert build._sample(many, 5000, 12 * 100 + 11) == sample
+    assert len(build._sample(many, 5000, 1)) == 1
     small = trained(ENGLISH * 2, vocab_size=24, sample_lines=len(ENGLISH) * 2)
     assert small.source.serialized() == trained(ENGLISH * 2, vocab_size=24).source.serialized()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 from pellucid.config import from_mapping
+from pellucid.data.grammar import splits
 from pellucid.strict_reader import merge, nest
 
 TINY: dict[str, Any] = {
@@ -52,3 +56,51 @@ def train_tiny(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
         return tmp_path / "run"
 
     return run
+
+
+SPLITS = ("train", "validation", "test")
+CHARACTERS = "天地玄黄宇宙洪荒日月盈昃辰宿列张寒来暑往秋收冬藏闰余成岁律吕调阳云腾致雨露结为霜"
+
+
+def chinese(draw: random.Random, length: int) -> str:
+    """Text of that many characters without a space, a mark after every seventh."""
+    return "".join("，" if i % 8 == 7 else draw.choice(CHARACTERS) for i in range(length))
+
+
+def lines_of(path: Path, lines: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(line + "\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+@pytest.fixture
+def stand_ins() -> Callable[[Path], None]:
+    """A function: writes into a folder, under the paths that the recipes name, a few lines of the shape of the data
+    that each of them wants; a folder named as a data set of the Hub stands for it."""
+
+    def write(folder: Path) -> None:
+        made = splits(train=200, validation=10, test=10, seed=1)
+        draw = random.Random(1)
+        for name in SPLITS:
+            pairs = getattr(made, name)
+            multi30k = folder / "data" / "multi30k" / (name if name != "test" else "test2016")
+            for side, language in enumerate(("en", "de")):
+                lines_of(multi30k.with_suffix(f".{language}"), [pair[side] for pair in pairs])
+            lines_of(folder / f"data/tatoeba-en-fr/{name}.tsv", ["\t".join(pair) for pair in pairs])
+            lines_of(folder / f"IWSLT/iwslt2017/data/{name}.jsonl",
+                     [json.dumps({"translation": {"de": b, "en": a}}) for a, b in pairs])
+            for task, labels in (("trec", ["abbreviation", "entity", "number"]), ("sst2", ["negative", "positive"])):
+                rows = [f"{labels[len(a) % len(labels)]}\t{a}" for a, _ in pairs]
+                lines_of(folder / f"data/{task}/{name}.tsv", ["label\ttext", *rows])
+            lines_of(folder / f"data/tang-poems/{name}.jsonl.gz",
+                     [json.dumps({"title": chinese(draw, 4), "text": f"{chinese(draw, 7)}。\n{chinese(draw, 7)}。",
+                                  "author": "不詳"}, ensure_ascii=False) for _ in pairs])
+        (folder / "data/trec/validation.tsv").unlink()
+        files = "".join(f"  - {{split: {name}, path: data/{name}.jsonl}}\n" for name in SPLITS)
+        lines_of(folder / "IWSLT/iwslt2017/README.md",
+                 ["---", "configs:", f"- config_name: iwslt2017-en-de\n  data_files:\n{files}---"])
+        lines_of(folder / "fjcanyue/wikipedia-zh-cn/wikipedia-zh-cn-20250901.json",
+                 [json.dumps({"id": str(i), "title": f"{chinese(draw, 5)}{i}", "tags": "文化,历史",
+                              "text": chinese(draw, 40)}, ensure_ascii=False) for i in range(150)])
+
+    return write

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import yaml
 from pellucid.cli import VERBS, main
 from pellucid.config import from_mapping
 from pellucid.data.grammar import splits
+from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.recipes import read_recipe, recipe_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,13 +28,10 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Files that the documents speak of as the reader's own: which language side of tiny generated pairs stands in.
 TEXTS = {"data/train.en": ("train", 0), "data/train.fr": ("train", 1), "data/test.en": ("test", 0),
          "data/test.fr": ("test", 1)}
-TEXTS |= {f"data/multi30k/{file}.{language}": (split, side)
-          for file, split in (("train", "train"), ("validation", "validation"), ("test2016", "test"))
-          for side, language in enumerate(("en", "de"))}
 REVIEWS = "data/reviews.tsv"
 TOY = ["--train.steps", "2", "--train.epochs", "null", "--train.validate_every", "2", "--train.batch_sentences", "20",
        "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2", "--model.encoder_layers", "1",
-       "--model.decoder_layers", "1"]
+       "--model.decoder_layers", "1", "--decode.max_length", "24"]
 TOY_DATA = ["--data.generated.train", "80", "--data.generated.validation", "20", "--data.generated.test", "60"]
 NOT_RUN = {("source", ".venv/bin/activate"), (".ci/run",)}  # part of a set-up that the reader does
 
@@ -64,14 +63,16 @@ def own_yaml(page: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Callable[[Path], None]) -> Path:
     """A folder with what the reader of the documents would have in it; commands run there."""
+    stand_ins(tmp_path)
     made = splits(train=300, validation=30, test=30, seed=1)
     for name, (split, side) in TEXTS.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(pair[side] + "\n" for pair in getattr(made, split)), encoding="utf-8")
     rows = [f"{'good' if 'the' in english else 'bad'}\t{english}" for english, _ in made.train]
+    shutil.copy(next((tmp_path / "fjcanyue/wikipedia-zh-cn").iterdir()), tmp_path / "data/articles.json")
     (tmp_path / REVIEWS).write_text("\n".join(["label\ttext", *rows]) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -83,9 +84,11 @@ def toy(words: list[str]) -> list[str]:
         return words
     name = "demo" if words[0] == "demo" else words[1]
     mapping = read_recipe(name).mapping
-    kind = mapping.get("tokenizer", {}).get("kind", "sentencepiece")
+    tokenizer = mapping.get("tokenizer", {})
+    is_pieces = tokenizer.get("kind", "sentencepiece") == "sentencepiece"
+    size = 150 + len(symbols_of(tuple(tokenizer.get("symbols", ()))))
     data = TOY_DATA if "generated" in mapping.get("data", {}) else []
-    return [*words, *TOY, *data, *(["--tokenizer.vocab_size", "150"] if kind == "sentencepiece" else [])]
+    return [*words, *TOY, *data, *(["--tokenizer.vocab_size", str(size)] if is_pieces else [])]
 
 
 def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:

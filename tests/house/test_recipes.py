@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +12,27 @@ import pytest
 import pellucid
 from pellucid.cli import main
 from pellucid.config import from_mapping, to_mapping
-from pellucid.data.grammar import splits
+from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.model.build import build, build_classifier, check
 from pellucid.recipes import read_recipe, recipe_names
 
 NAMES = recipe_names()
 GENERATED = [name for name in NAMES if "generated" in read_recipe(name).mapping["data"]]
 TOY = ["--train.steps", "4", "--train.validate_every", "4", "--train.log_every", "2", "--train.batch_sentences", "20",
-       "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2"]
+       "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2", "--decode.max_length", "12"]
 SMALL_DATA = ["--data.generated.train", "80", "--data.generated.validation", "10", "--data.generated.test", "10"]
 
 
-@pytest.fixture
-def own_files(tmp_path: Path) -> list[str]:
-    """Flags that give a recipe files of ours in the place of the user's."""
-    made = splits(train=200, validation=10, test=10, seed=1)
-    flags = ["--tokenizer.vocab_size", "120"]
-    for name in ("train", "validation", "test"):
-        for side, number in (("source", 0), ("target", 1)):
-            path = tmp_path / f"{name}.{side}"
-            path.write_text("".join(pair[number] + "\n" for pair in getattr(made, name)), encoding="utf-8")
-            flags += [f"--data.{name}.{side}", str(path)]
-    return flags
+def smaller(name: str) -> list[str]:
+    """Flags that fit a recipe to a few lines of data."""
+    recipe = read_recipe(name).mapping
+    flags = ["--train.epochs", "null"] if "epochs" in recipe["train"] else []
+    if name in GENERATED:
+        return [*flags, *SMALL_DATA]
+    if recipe["tokenizer"]["kind"] == "sentencepiece":
+        symbols = symbols_of(tuple(recipe["tokenizer"].get("symbols", ())))
+        return [*flags, "--tokenizer.vocab_size", str(120 + len(symbols))]
+    return [*flags, "--tokenizer.min_frequency", "1"]
 
 
 def test_the_recipes_of_the_design_are_there() -> None:
@@ -42,7 +42,9 @@ def test_the_recipes_of_the_design_are_there() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_resolves_and_says_what_it_is(name: str) -> None:
     recipe = read_recipe(name)
-    assert all(recipe.about.get(key) for key in ("title", "cost", "expect"))
+    assert list(recipe.about) == [key for key in ("title", "data", "cost", "expect") if recipe.about.get(key)]
+    assert {"title", "cost"} <= set(recipe.about)
+    assert ("data" in recipe.about) == (name not in GENERATED)
     config = from_mapping(recipe.mapping)
     assert from_mapping(to_mapping(config)) == config
     check(config.model)
@@ -74,22 +76,51 @@ def test_a_dry_run_shows_the_recipe_and_writes_nothing(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recipe_trains_at_toy_scale(name: str, tmp_path: Path, own_files: list[str],
-                                      capsys: pytest.CaptureFixture[str]) -> None:
-    out, recipe = tmp_path / "run", read_recipe(name).mapping
-    data = SMALL_DATA if name in GENERATED else own_files
-    epochs = ["--train.epochs", "null"] if "epochs" in recipe["train"] else []
-    assert main(["train", name, "--out", str(out), "--json", *TOY, *epochs, *data]) == 0
-    assert json.loads(capsys.readouterr().out)["step"] == 4
+def test_a_recipe_trains_at_toy_scale(name: str, tmp_path: Path, stand_ins: Callable[[Path], None],
+                                      monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = read_recipe(name).mapping
+    if str(recipe["data"].get("train")).startswith("hub:"):
+        pytest.importorskip("datasets")
+    if recipe["tokenizer"]["kind"] == "spacy":
+        pytest.importorskip("spacy")
+    stand_ins(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "run"
+    assert main(["train", name, "--out", str(out), "--json", *TOY, *smaller(name)]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["step"] == 4
     for file in ("config.yaml", "environment.json", "data.json", "metrics.jsonl", "best.json", "last.json", "README.md",
                  "figures/loss.png", "tokenizer/manifest.json"):
         assert (out / file).is_file(), file
+    assert told.err.count("sampled") == recipe["train"].get("show_samples", 0)
     run = pellucid.load(out)
     if recipe["task"] == "classification":
-        assert run.classify(["1 2 3"])[0].label in ("0", "1")
+        assert run.classify(["1 2 3"])[0].label in run.tokenizers.labels
     else:
         assert isinstance(run.generate(["1 2 3"])[0].text, str)
-    assert main(["evaluate", str(out), "--json"]) == 0
+    split = "test" if name in GENERATED or "test" in recipe["data"] else "validation"
+    assert main(["evaluate", str(out), "--split", split, "--json"]) == 0
     (scores,) = json.loads(capsys.readouterr().out)["runs"]
-    assert scores["n"] == 10
+    assert scores["n"] == 10 if split == "test" else 2 < scores["n"] < 40
     assert set(scores["interval"]) <= set(scores)
+
+
+def test_the_talks_recipe_takes_other_pairs(tmp_path: Path, stand_ins: Callable[[Path], None],
+                                            monkeypatch: pytest.MonkeyPatch,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
+    """Its fields are of a table; two text files take its place whole."""
+    pytest.importorskip("spacy")
+    stand_ins(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    files = [word for name, file in (("train", "train"), ("validation", "validation"), ("test", "test2016"))
+             for side, language in (("source", "en"), ("target", "de"))
+             for word in (f"--data.{name}.{side}", f"data/multi30k/{file}.{language}")]
+    assert main(["train", "iwslt17-en-de", "--out", "run", "--json", *TOY, *smaller("iwslt17-en-de"), *files]) == 0
+    assert json.loads(capsys.readouterr().out)["step"] == 4
+
+
+def test_the_encyclopedia_recipe_has_the_size_that_its_sources_name() -> None:
+    config = from_mapping(read_recipe("wikipedia-zh-title").mapping)
+    size = config.tokenizer.vocab_size
+    model = build(config.model, size, size, shared=config.tokenizer.shared)
+    assert 14e6 < sum(p.numel() for p in model.parameters()) < 21e6

@@ -7,6 +7,7 @@ shuffled. Nothing but a step number is needed to continue.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.corpus import Corpus, Ids, Sequences
 from pellucid.data.tokenizers.interface import BOS, PAD
 
 
@@ -104,7 +105,7 @@ def _pad(sequences: Sequences, examples: NDArray[np.int64]) -> tuple[Tensor, Ten
     return pad([sequences[int(i)] for i in examples])
 
 
-def pad(rows: list[NDArray[np.int32]]) -> tuple[Tensor, Tensor | None]:
+def pad(rows: Sequence[Ids]) -> tuple[Tensor, Tensor | None]:
     """Rows of ids → [B, longest] with padding at the end, and which are real (None when all are)."""
     longest = max(map(len, rows))
     ids = np.full((len(rows), longest), PAD, dtype=np.int64)

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,11 @@ from pellucid.errors import CheckpointError, DataError
 from pellucid.files import cache_folder, check_folder, read_json, write_folder
 
 _LINES_AT_ONCE = 10_000
-_FORMAT = 1
+_CHARACTERS_AT_ONCE = 2_000_000  # fewer lines where they are long: their ids pass through memory as Python's numbers
+_FORMAT = 2
+_SMALL, _LARGE = np.dtype(np.uint16), np.dtype(np.int32)  # of ids on the disk
+
+Ids = NDArray[np.int32] | NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Report:
 class Sequences:
     """Many sequences of ids in one flat array: sequence i is tokens[offsets[i]:offsets[i + 1]]."""
 
-    def __init__(self, tokens: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
+    def __init__(self, tokens: Ids, offsets: NDArray[np.int64]) -> None:
         self.tokens = tokens
         self.offsets = offsets
         self.lengths: NDArray[np.int64] = np.diff(offsets)
@@ -58,7 +62,7 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, i: int) -> NDArray[np.int32]:
+    def __getitem__(self, i: int) -> Ids:
         return self.tokens[self.offsets[i] : self.offsets[i + 1]]
 
 
@@ -93,7 +97,7 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
     if report.kept == 0:
         raise DataError(f"the {pairs.name} data has no usable line", where=str(pairs.describe().get("path", "")),
                         why=str(report))
-    return Corpus(_open(folder, "source"), _open(folder, "target"), report)
+    return Corpus(_open(folder, "source", tokenizers), _open(folder, "target", tokenizers), report)
 
 
 def _is_whole(folder: Path) -> bool:
@@ -106,11 +110,17 @@ def _is_whole(folder: Path) -> bool:
     return True
 
 
-def _open(folder: Path, side: str) -> Sequences:
+def _open(folder: Path, side: str, tokenizers: Tokenizers) -> Sequences:
     offsets = np.fromfile(folder / f"{side}.offsets", dtype=np.int64)
     if offsets[-1] == 0:
         return Sequences(np.zeros(0, dtype=np.int32), offsets)
-    return Sequences(np.memmap(folder / f"{side}.ids", dtype=np.int32, mode="r"), offsets)
+    return Sequences(np.memmap(folder / f"{side}.ids", dtype=_dtype(tokenizers), mode="r"), offsets)
+
+
+def _dtype(tokenizers: Tokenizers) -> np.dtype[np.uint16] | np.dtype[np.int32]:
+    """Two bytes an id where every id fits: half the disk, and half to check before an epoch."""
+    largest = max(tokenizers.source.size, tokenizers.target.size, len(tokenizers.labels))
+    return _SMALL if largest <= 2**16 else _LARGE
 
 
 def _encode(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Path,
@@ -118,7 +128,7 @@ def _encode(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Pat
     """Writes {source,target}.{ids,offsets} and report.json."""
     counts = {"records": 0, "kept": 0, "empty": 0, "too_long": 0}
     totals = {"source": 0, "target": 0}
-    limit, cut = config.model.max_length, config.data.too_long == "cut"
+    limit, cut, dtype = config.model.max_length, config.data.too_long == "cut", _dtype(tokenizers)
     with contextlib.ExitStack() as stack:
         files = {side: [stack.enter_context((folder / f"{side}.{part}").open("wb")) for part in ("ids", "offsets")]
                  for side in ("source", "target")}
@@ -143,7 +153,7 @@ def _encode(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Pat
             for side, sequences in (("source", [a for a, _ in kept]), ("target", [b for _, b in kept])):
                 ids, offsets = files[side]
                 ends = totals[side] + np.cumsum([len(s) for s in sequences], dtype=np.int64)
-                ids.write(np.asarray([i for s in sequences for i in s], dtype=np.int32).tobytes())
+                ids.write(np.fromiter(chain.from_iterable(sequences), dtype, count=sum(map(len, sequences))).tobytes())
                 offsets.write(ends.astype(np.int64).tobytes())
                 totals[side] = int(ends[-1]) if len(ends) else totals[side]
             progress(counts["records"])
@@ -152,8 +162,15 @@ def _encode(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Pat
 
 
 def _chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    iterator = iter(pairs)
-    while chunk := list(islice(iterator, _LINES_AT_ONCE)):
+    chunk: list[tuple[str, str]] = []
+    size = 0
+    for pair in pairs:
+        chunk.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if len(chunk) >= _LINES_AT_ONCE or size >= _CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
         yield chunk
 
 

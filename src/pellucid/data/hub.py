@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.json_array import is_array, values_of
 from pellucid.errors import ConfigError, DataError
 from pellucid.files import cache_folder, write_folder
 
 PREFIX = "hub:"
 _FILE = "data.jsonl"
+_MADE_BY_THE_HUB = "refs/convert/parquet"
 
 
 def is_address(path: str) -> bool:
@@ -69,14 +71,54 @@ def _rows(name: str, configuration: str | None, split: str) -> Iterator[dict[str
         raise ConfigError("reading from the Hub needs the package datasets", where=f"{PREFIX}{name}",
                           fix="pip install pellucid[data]") from error
     try:
-        rows = datasets.load_dataset(name, configuration, split=split, streaming=True)
-        classes = {key: kind for key, kind in (rows.features or {}).items() if isinstance(kind, datasets.ClassLabel)}
-        for row in rows:
-            yield _named(row, classes)
-    except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
+        builder = _builder(name, configuration)
+        files = _arrays(builder, split)
+        for file in files:
+            with _open(file) as opened:
+                yield from values_of(opened, file)
+        if not files:
+            rows = builder.as_streaming_dataset(split=split)
+            features = (rows.features or {}).items()
+            classes = {key: kind for key, kind in features if isinstance(kind, datasets.ClassLabel)}
+            for row in rows:
+                yield _named(row, classes)
+    except (OSError, ValueError, KeyError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise DataError("the Hub data set cannot be read", where=f"{PREFIX}{name}",
                         why=f"{type(error).__name__}: {str(error)[:300]}",
                         fix="check the name, :configuration and #split, and the network") from error
+
+
+def _builder(name: str, configuration: str | None) -> Any:
+    """What knows the files. Of a data set that is made by a script, which is not run, those that the Hub made from it:
+    Parquet files on a branch of their own, a folder a configuration."""
+    import datasets
+
+    try:
+        return datasets.load_dataset_builder(name, configuration)
+    except RuntimeError as error:
+        if "scripts are no longer supported" not in str(error):
+            raise
+        return datasets.load_dataset_builder(name, data_dir=configuration, revision=_MADE_BY_THE_HUB)
+
+
+def _arrays(builder: Any, split: str) -> list[str]:
+    """The files of a split where each is one JSON array and nothing is said about its fields, else none. The library
+    would hold such a file in memory whole."""
+    files = [str(file) for file in (builder.config.data_files or {}).get(split, [])]
+    plain = builder.info.features is None and all(file.removesuffix(".gz").endswith(".json") for file in files)
+    return files if plain and all(_begins_as_array(file) for file in files) else []
+
+
+def _begins_as_array(file: str) -> bool:
+    with _open(file) as opened:
+        return is_array(opened.read(4096))
+
+
+def _open(file: str) -> Any:
+    """The bytes of a file of the Hub, or of a local one."""
+    import fsspec
+
+    return fsspec.open(file, "rb", compression="infer")
 
 
 def _named(row: dict[str, Any], classes: dict[str, Any]) -> dict[str, Any]:

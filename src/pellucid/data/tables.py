@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.data.json_array import is_array, read_array
 from pellucid.data.text_lines import open_data, read_lines
 from pellucid.errors import ConfigError, DataError
 
@@ -85,21 +86,17 @@ def read_jsonl(path: str, fields: Fields) -> Iterator[Record]:
 
 
 def read_json(path: str, fields: Fields) -> Iterator[Record]:
-    """One JSON array of objects, which is loaded whole, or JSON Lines under the name .json."""
+    """One JSON array of objects, read as a stream, or JSON Lines under the name .json.
+
+    Raises:
+        DataError: what `read_array` says; a record that is no object; a field that is absent or of a wrong type.
+    """
     with open_data(path) as file:
-        is_array = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
-    if not is_array:
+        head = file.read(4096)
+    if not is_array(head):
         yield from read_jsonl(path, fields)
         return
-    with open_data(path) as file:
-        data = file.read()
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError("the file is not valid UTF-8", where=f"{path}:{line}",
-                        why=f"byte 0x{data[error.start]:02x} at offset {error.start:,} of the file") from error
-    for number, record in enumerate(_parse(text, path), start=1):
+    for number, record in enumerate(read_array(path), start=1):
         where = f"{path}, record {number}"
         yield number, _text(record, fields.first, where), _text(record, fields.second, where)
 
@@ -109,8 +106,7 @@ def _parse(text: str, where: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         what = "the line is empty where a JSON object is wanted" if not text.strip() else "this is no whole JSON value"
-        place = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-        raise DataError(what, where=where, why=f"{error.msg} at {place}") from error
+        raise DataError(what, where=where, why=f"{error.msg} at column {error.colno}") from error
     except (ValueError, RecursionError) as error:  # an endless number, nesting without end
         raise DataError("this JSON value cannot be read", where=where, why=str(error)) from error
 

@@ -151,9 +151,9 @@ def open_session(config: RunConfig, out: Path, tokenizers: Tokenizers, splits: d
     average = MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None
     precision = resolve(train_config.precision, device)
     kernels = use_kernels(device, train_config.kernels == "auto")
-    validation = make_validation(config, model, tokenizers, splits, corpora, precision)
+    validation = make_validation(config, model, tokenizers, splits, corpora, precision, reporter.say)
     write_environment(out, {"device": str(device), "precision": precision, "kernels": kernels})
-    milestone = train_config.validate_every
+    milestone = train_config.validate_every or math.ceil(batches.per_epoch / train_config.accumulate)
     return Session(config=config, model=model, optimizer=make_optimizer(model, train_config), average=average,
                    batches=batches, steps=steps,
                    peak=train_config.learning_rate or paper_peak(config.model.d_model, train_config.warmup_steps),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 import torch
 from torch import nn
@@ -26,13 +27,16 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.objective import batch_loss
 from pellucid.train.precision import products_in
 
+_SHOWN = 160  # characters of a sample
 Validation = Callable[[MovingAverage | None], dict[str, float]]
 
 
 def make_validation(config: RunConfig, model: Transformer | Classifier, tokenizers: Tokenizers,
-                    splits: dict[str, Pairs], corpora: dict[str, Corpus], precision: str) -> Validation:
+                    splits: dict[str, Pairs], corpora: dict[str, Corpus], precision: str,
+                    say: Callable[[str], None]) -> Validation:
     """A function that scores the weights of the moving average it is given, or else the model's: loss and perplexity;
-    accuracy and macro-F1 of a classifier; BLEU and exact matches by greedy decoding when one of them is monitored.
+    accuracy and macro-F1 of a classifier; BLEU and exact matches by greedy decoding when one of them is monitored. It
+    says `show_samples` outputs, too.
 
     Raises:
         ConfigError: there is no validation data.
@@ -50,6 +54,9 @@ def make_validation(config: RunConfig, model: Transformer | Classifier, tokenize
                 scores |= classifier_scores(model, corpus, config, tokenizers, precision)
             elif config.train.monitor in ("bleu", "exact"):
                 scores |= decoded_scores(model, list(splits["validation"]), config, tokenizers)
+            if isinstance(model, Transformer) and config.train.show_samples:
+                for line in sample_lines(model, splits["validation"], config, tokenizers):
+                    say(line)
         return scores
 
     return validate
@@ -114,3 +121,22 @@ def decoded_scores(model: Transformer, pairs: list[tuple[str, str]], config: Run
     outputs = generate(model, tokenizers, [a for a, _ in pairs], greedy, config.model.max_length)
     statistics = translation_statistics([output.text for output in outputs], [b for _, b in pairs])
     return {name: corpus_score(statistics[name]) for name in ("bleu", "exact")}
+
+
+def sample_lines(model: Transformer, pairs: Iterable[tuple[str, str]], config: RunConfig,
+                 tokenizers: Tokenizers) -> list[str]:
+    """The first sources, each with an output that is drawn and one that is searched for, as lines to be told."""
+    filled = (source for source, _ in pairs if source.strip())
+    sources = list(islice(filled, config.train.show_samples))
+    search = f"beam {config.decode.beam_size}" if config.decode.beam_size > 1 else "greedy"
+    lines = [f"  source   {_one_line(source)}" for source in sources]
+    for name, sample in (("sampled", True), (search, False)):
+        options = replace(config.decode, sample=sample, n_best=1)
+        outputs = generate(model, tokenizers, sources, options, config.model.max_length)
+        lines = [f"{line}\n  {name:<8} {_one_line(output.text)}" for line, output in zip(lines, outputs, strict=True)]
+    return lines
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"

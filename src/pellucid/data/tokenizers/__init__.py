@@ -2,13 +2,14 @@
 
 Which keys of TokenizerConfig count:
 
-| kind          | keys                                                                                              |
-|---------------|---------------------------------------------------------------------------------------------------|
-| all           | vocab_size (the specials are among them), shared, lowercase, strip_punctuation, path              |
-| sentencepiece | algorithm, character_coverage, split_digits, user_defined_symbols, sample_lines; vocab_size exact |
-| word          | min_frequency; vocab_size is a cap                                                                |
-| character     | min_frequency; vocab_size is a cap                                                                |
-| spacy         | min_frequency, source_language, target_language; vocab_size is a cap                              |
+| kind          | keys                                                                                             |
+|---------------|--------------------------------------------------------------------------------------------------|
+| all           | vocab_size (the specials are among them), shared, lowercase, strip_punctuation, path             |
+| sentencepiece | algorithm, character_coverage, split_digits, user_defined_symbols, symbols, sample_lines,        |
+|               | sample_characters; vocab_size exact                                                              |
+| word          | min_frequency; vocab_size is a cap                                                               |
+| character     | min_frequency; vocab_size is a cap                                                               |
+| spacy         | min_frequency, source_language, target_language; vocab_size is a cap                             |
 """
 
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import heapq
 import itertools
 import json
 from collections import Counter
@@ -105,7 +106,8 @@ def _file_names(config: TokenizerConfig, shared: bool, labels: tuple[str, ...]) 
 def train_tokenizers(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], task: Task) -> Tokenizers:
     """Trains on `pairs`, which are read more than once, or loads what `config.path` names.
 
-    SentencePiece learns from a sample of `config.sample_lines` pairs; the other kinds count every token.
+    SentencePiece learns from a sample of `config.sample_lines` pairs and `config.sample_characters` characters; the
+    other kinds count every token.
 
     Raises:
         ConfigError: settings that do not fit the text or each other, or a package that is not installed.
@@ -148,23 +150,33 @@ def _reused(path: str, labels: tuple[str, ...]) -> Tokenizers:
 
 
 def _train_sentencepiece(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], sides: int) -> list[Tokenizer]:
-    sample = _sample(pairs, config.sample_lines)
+    sample = _sample(pairs, config.sample_lines, config.sample_characters)
     tidy = Tidy(config.lowercase, config.strip_punctuation)
     if config.shared:
         return [sentencepiece.train(config, itertools.chain.from_iterable(sample), tidy)]
     return [sentencepiece.train(config, (pair[side] for pair in sample), tidy) for side in range(sides)]
 
 
-def _sample(pairs: Iterable[tuple[str, str]], size: int) -> list[tuple[str, str]]:
-    """`size` of the pairs, each alike (a reservoir: Vitter 1985, algorithm R), the same ones for the same pairs."""
+def _sample(pairs: Iterable[tuple[str, str]], lines: int, characters: int) -> list[tuple[str, str]]:
+    """At most `lines` of the pairs, and at most `characters` in them, in their order; the same ones for the same pairs.
+
+    Each pair draws a number, and those with the lowest stay: so every pair is as likely as another, and no more is ever
+    held than what is returned.
+    """
     random = Random(0)
-    sample: list[tuple[str, str]] = []
+    kept: list[tuple[float, int, tuple[str, str]]] = []  # a heap, the highest number first
+    size, limit = 0, 1.0
     for i, pair in enumerate(pairs):
-        if i < size:
-            sample.append(pair)
-        elif (place := random.randrange(i + 1)) < size:
-            sample[place] = pair
-    return sample
+        number = random.random()
+        if number > limit:
+            continue
+        heapq.heappush(kept, (-number, i, pair))
+        size += len(pair[0]) + len(pair[1])
+        while len(kept) > lines or (size > characters and len(kept) > 1):
+            number, _, (a, b) = heapq.heappop(kept)
+            size -= len(a) + len(b)
+            limit = -number
+    return [pair for _, _, pair in sorted(kept, key=lambda entry: entry[1])]
 
 
 def _train_vocabularies(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], sides: int) -> list[Tokenizer]:

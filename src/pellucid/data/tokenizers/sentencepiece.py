@@ -14,6 +14,7 @@ from typing import Any, final
 
 from pellucid.config import TokenizerConfig
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Tidy
+from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.errors import ConfigError, DataError
 
 MAX_LINE_BYTES = 65_536  # longer lines are left out of training, not of encoding
@@ -77,13 +78,14 @@ def train(config: TokenizerConfig, texts: Iterable[str], tidy: Tidy) -> Sentence
     """
     import sentencepiece
 
+    symbols = list(dict.fromkeys([*config.user_defined_symbols, *symbols_of(config.symbols)]))
     _check_symbols(config.user_defined_symbols)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=(tidy(text) for text in texts), model_writer=model, model_type=config.algorithm,
             vocab_size=config.vocab_size, character_coverage=config.character_coverage,
-            split_digits=config.split_digits, user_defined_symbols=list(config.user_defined_symbols),
+            split_digits=config.split_digits, user_defined_symbols=symbols,
             normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=True,
             max_sentence_length=MAX_LINE_BYTES, num_threads=_THREADS, minloglevel=2, unk_surface=UNKNOWN,
             pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS, pad_piece=SPECIALS[PAD], unk_piece=SPECIALS[UNK],
