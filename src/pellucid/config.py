@@ -119,6 +119,7 @@ class TrainConfig:
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-9
     label_smoothing: float = 0.1
+    r_drop: float = 0.0  # α of R-Drop: how far two passes through dropout are held together; 0 makes one pass
     clip_norm: float | None = 1.0
     accumulate: int = 1
     precision: Literal["auto", "fp32", "bf16"] = "auto"

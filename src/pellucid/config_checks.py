@@ -46,6 +46,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "train.betas": (0, _BELOW_ONE),
     "train.epsilon": (_SMALLEST, 1),
     "train.label_smoothing": (0, _BELOW_ONE),
+    "train.r_drop": (0, 1000),
     "train.clip_norm": (_SMALLEST, math.inf),
     "train.accumulate": (1, 100_000),
     "train.average_last": (1, 1000),

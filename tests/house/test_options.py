@@ -58,7 +58,7 @@ OTHER_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"data.too_long": "cut", "model.max_length": 5}, "cut"),
     *(({key: value}, key) for key, value in {
         "train.epochs": 1, "train.accumulate": 2, "train.ema_decay": 0.9, "train.patience": 1, "train.clip_norm": None,
-        "train.learning_rate": None, "train.weight_decay": 0.1, "model.attention_dropout": 0.2,
+        "train.learning_rate": None, "train.weight_decay": 0.1, "train.r_drop": 5.0, "model.attention_dropout": 0.2,
         "model.feed_forward_dropout": 0.2, "tokenizer.shared": False, "tokenizer.min_frequency": 2}.items()),
     ({"train.average_last": 2, "train.validate_every": 1}, "average_last"),
 ]

@@ -23,6 +23,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
                                                  "schedule": "cosine", "weight_decay": 0.1}},
     "bleu, no average": {"train": {"monitor": "bleu", "average_last": 1, "accumulate": 1, "batch_sentences": 7}},
     "dropouts": {"model": {"attention_dropout": 0.2, "feed_forward_dropout": 0.2, "position": "transformer_xl"}},
+    "r_drop": {"train": {"r_drop": 2.0}},
     "classification": {"task": "classification", "train": {"monitor": "accuracy"},
                        "data": {"generated": {"task": "adjacent_duplicates"}}},
 }

@@ -45,6 +45,13 @@ class Batch:
         """Target ids that are not padding: the terms of the loss."""
         return self.target.numel() if self.real_target is None else int(self.real_target.sum())
 
+    def twice(self) -> Batch:
+        """The same examples once more below themselves: twice the rows."""
+        real_source = None if self.real_source is None else torch.cat([self.real_source] * 2)
+        real_target = None if self.real_target is None else torch.cat([self.real_target] * 2)
+        return Batch(torch.cat([self.source] * 2), real_source, torch.cat([self.target] * 2),
+                     torch.cat([self.target_input] * 2), real_target)
+
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
         return Batch(self.source.to(device), None if self.real_source is None else self.real_source.to(device),
