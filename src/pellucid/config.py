@@ -107,6 +107,7 @@ class ModelConfig:
 class TrainConfig:
     """How the weights are found."""
 
+    initialize_from: str | None = None  # a run folder, whose best weights and tokenizer this run starts with
     steps: int = 8000
     epochs: int | None = None  # stands in for steps
     batch_tokens: int = 4096  # target tokens a batch (source tokens for classification), padding not counted
