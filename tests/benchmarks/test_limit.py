@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
+
 from benchmarks import peers, workloads
 from benchmarks.limit import flops, products
 from benchmarks.textbook import Textbook
 from benchmarks.worker import our_updates, read
-from torch.utils.flop_counter import FlopCounterMode
-
 from pellucid.compiled import use_kernels
 
 TINY = replace(workloads.MODELS["tiny"], d_model=32, n_heads=2, d_ff=48, encoder_layers=1, decoder_layers=2,
