@@ -52,6 +52,7 @@ class DataConfig:
     validation: Split | None = None
     test: Split | None = None
     generated: Generated | None = None
+    objective: Literal["supervised", "span_corruption"] = "supervised"  # to write the target, or what was left out
     source_field: str | int | None = None  # None: "source" for seq2seq, "text" for classification
     target_field: str | int = "target"
     label_field: str | int = "label"
@@ -74,6 +75,8 @@ class TokenizerConfig:
     character_coverage: float = 0.9995
     split_digits: bool = False
     user_defined_symbols: tuple[str, ...] = ()
+    sentinels: int = 0  # pieces that stand for what was left out, for data.objective span_corruption
+    sampling: float = 0.0  # of training text: the dropout of BPE-dropout, or the α of unigram sampling; 0 is off
     sample_lines: int = 1_000_000  # trains on a sample of so many lines a side
     source_language: str = "en"  # for spacy
     target_language: str = "de"

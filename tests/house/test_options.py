@@ -60,6 +60,9 @@ OTHER_OPTIONS: list[tuple[dict[str, Any], str]] = [
         "train.epochs": 1, "train.accumulate": 2, "train.ema_decay": 0.9, "train.patience": 1, "train.clip_norm": None,
         "train.learning_rate": None, "train.weight_decay": 0.1, "train.r_drop": 5.0, "model.attention_dropout": 0.2,
         "model.feed_forward_dropout": 0.2, "tokenizer.shared": False, "tokenizer.min_frequency": 2}.items()),
+    *((CHARACTERS | {"tokenizer.kind": "sentencepiece", "tokenizer.algorithm": name, "tokenizer.sampling": 0.2},
+       f"{name} sampling") for name in choices(TokenizerConfig, "algorithm")),
+    ({"data.objective": "span_corruption", "tokenizer.sentinels": 3}, "span_corruption"),
     ({"train.average_last": 2, "train.validate_every": 1}, "average_last"),
 ]
 
@@ -196,7 +199,7 @@ def every_override() -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("key", "value"), every_override())
 def test_an_override_changes_its_key_alone(key: str, value: Any, tiny: Tiny) -> None:
-    plain = {"decode": {"beam_size": 4}}
+    plain = {"decode": {"beam_size": 4}, "tokenizer": {"sentinels": 100}}  # which span corruption needs
     config, changed = from_mapping(plain), from_mapping(_laid(plain, key, value))
     assert [difference[0] for difference in differences(config, changed)] == [key]
 

@@ -29,6 +29,8 @@ TEXTS = {"data/train.en": ("train", 0), "data/train.fr": ("train", 1), "data/tes
 TEXTS |= {f"data/multi30k/{file}.{language}": (split, side)
           for file, split in (("train", "train"), ("validation", "validation"), ("test2016", "test"))
           for side, language in enumerate(("en", "de"))}
+TEXTS |= {"data/multi30k/few.en": ("validation", 0), "data/multi30k/few.de": ("validation", 1),
+          "data/multi30k/text.txt": ("train", 0), "data/multi30k/text-validation.txt": ("validation", 0)}
 REVIEWS = "data/reviews.tsv"
 TOY = ["--train.steps", "2", "--train.epochs", "null", "--train.validate_every", "2", "--train.batch_sentences", "20",
        "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2", "--model.encoder_layers", "1",

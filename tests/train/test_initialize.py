@@ -13,6 +13,7 @@ import torch
 
 from pellucid.config import RunConfig
 from pellucid.errors import CheckpointError, ConfigError
+from pellucid.evaluate.runs import evaluate_runs
 from pellucid.run import load
 from pellucid.run_folder import tokenizer_options
 from pellucid.train import run as train_run
@@ -121,6 +122,29 @@ class _Opened(Exception):
 
 def _raise(session: Any) -> bool:
     raise _Opened(session)
+
+
+def test_a_pretrained_run_keeps_its_sentinels_and_is_fine_tuned_but_not_scored(
+        tiny: Tiny, train_through: Through, snapshot: Any, stop_at: Any, tmp_path: Path) -> None:
+    """Text alone → a run with sentinels → pairs; with every other change of the training data on the way."""
+    pieces = {"kind": "sentencepiece", "vocab_size": 20, "sentinels": 2}
+    pretraining = tiny(data={"objective": "span_corruption"}, tokenizer=pieces, train={"batch_tokens": 80})
+    train_through(pretraining, tmp_path / "pretrained")
+    filled = load(tmp_path / "pretrained").generate(["1 2<extra_id_0> 4"])[0]
+    assert isinstance(filled.text, str)
+    assert "--train.initialize_from" in (tmp_path / "pretrained/README.md").read_text()
+    with pytest.raises(ConfigError, match="nothing to score"):
+        evaluate_runs([tmp_path / "pretrained"], "test", None, print)
+
+    config = tiny(tokenizer={"kind": "sentencepiece", "sampling": 0.3},
+                  train={"initialize_from": str(tmp_path / "pretrained"), "r_drop": 1.0})
+    train_through(config, tmp_path / "whole")
+    train_through(config, tmp_path / "parts", (1, 5))
+    assert snapshot(tmp_path / "parts") == snapshot(tmp_path / "whole")
+    kept = load(tmp_path / "whole").tokenizers
+    assert kept.sha256() == load(tmp_path / "pretrained").tokenizers.sha256()
+    assert kept.source.pieces([4, 5]) == ["<extra_id_0>", "<extra_id_1>"]
+    assert "They began as those of" in (tmp_path / "whole/README.md").read_text()
 
 
 @pytest.mark.parametrize(("over", "told"), [

@@ -160,7 +160,7 @@ def test_dropout_depends_on_the_seed_and_the_number_of_the_batch_alone(corpus: C
 
 @pytest.mark.parametrize("kind", ["seq2seq", "classification"])
 def test_r_drop_is_its_equation_over_real_targets(kind: str, corpus: Corpus, tiny: Callable[..., RunConfig],
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+                                                  either_way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch with padding against each example alone; at dropout 0 it is the plain loss."""
     config = tiny(model={"dropout": 0.0}).model
     labels = Corpus(corpus.source, sequences([[i % 3] for i in range(12)]), corpus.report)
@@ -187,7 +187,7 @@ def test_r_drop_is_its_equation_over_real_targets(kind: str, corpus: Corpus, tin
 
 
 def test_an_update_uses_r_drop_where_it_is_asked_for(corpus: Corpus, tiny: Callable[..., RunConfig],
-                                                     tmp_path: Path) -> None:
+                                                     tmp_path: Path, either_way: str) -> None:
     losses = {}
     for alpha in (0.0, 1e-9, 5.0):
         config = tiny(model={"dropout": 0.3}, train={"accumulate": 1, "r_drop": alpha})

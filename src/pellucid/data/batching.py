@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.corpus import Corpus, Examples, Sequences
 from pellucid.data.tokenizers.interface import BOS, PAD
 
 
@@ -63,20 +63,22 @@ class Batches:
     """The batches of every epoch.
 
     Args:
-        corpus: the examples.
+        corpus: the examples. Where they are drawn anew in each epoch, the first one decides how many of them a batch
+            has: lengths are spread alike in the others.
         tokens: target tokens a batch (source tokens where a target is one label).
         sentences: examples a batch, in place of `tokens`.
         seed: of the order.
     """
 
-    def __init__(self, corpus: Corpus, tokens: int, sentences: int | None, seed: int) -> None:
+    def __init__(self, corpus: Examples, tokens: int, sentences: int | None, seed: int) -> None:
         self.corpus = corpus
         self.seed = seed
-        costs = corpus.target.lengths if int(corpus.target.lengths.max()) > 1 else corpus.source.lengths
-        sorted_costs = costs[np.lexsort((corpus.target.lengths, corpus.source.lengths))]
+        first = corpus.in_epoch(0)
+        costs = first.target.lengths if int(first.target.lengths.max()) > 1 else first.source.lengths
+        sorted_costs = costs[np.lexsort((first.target.lengths, first.source.lengths))]
         spent = np.arange(len(costs)) // sentences if sentences else (np.cumsum(sorted_costs) - 1) // tokens
-        self._starts = np.flatnonzero(np.diff(spent, prepend=-1))  # the same in every epoch: ties have equal lengths
-        self._epoch: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+        self._starts = np.flatnonzero(np.diff(spent, prepend=-1))  # in every epoch: ties have equal lengths
+        self._epoch = (0, first, self._order(0, first))
 
     @property
     def per_epoch(self) -> int:
@@ -86,17 +88,21 @@ class Batches:
     def examples(self, epoch: int) -> list[NDArray[np.int64]]:
         """The indices of each batch's examples in `epoch`, in order: every example exactly once."""
         if self._epoch[0] != epoch:
-            random = np.random.default_rng([self.seed, epoch])
-            order = np.lexsort((random.permutation(len(self.corpus)), self.corpus.target.lengths,
-                                self.corpus.source.lengths))
-            batches = np.split(order, self._starts[1:])
-            self._epoch = (epoch, [batches[i] for i in random.permutation(len(batches))])
-        return self._epoch[1]
+            corpus = self.corpus.in_epoch(epoch)
+            self._epoch = (epoch, corpus, self._order(epoch, corpus))
+        return self._epoch[2]
+
+    def _order(self, epoch: int, corpus: Corpus) -> list[NDArray[np.int64]]:
+        random = np.random.default_rng([self.seed, epoch])
+        order = np.lexsort((random.permutation(len(corpus)), corpus.target.lengths, corpus.source.lengths))
+        batches = np.split(order, self._starts[1:])
+        return [batches[i] for i in random.permutation(len(batches))]
 
     def __getitem__(self, number: int) -> Batch:
         """The batch of this number, counted from the first one of epoch 0 on and on."""
         epoch, place = divmod(number, self.per_epoch)
-        return collate(self.corpus, self.examples(epoch)[place])
+        examples = self.examples(epoch)[place]
+        return collate(self._epoch[1], examples)
 
 
 def collate(corpus: Corpus, examples: NDArray[np.int64]) -> Batch:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from pellucid.config import RunConfig, TokenizerConfig
+from pellucid.data.examples import check_tokenizers
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import ConfigError
 from pellucid.files import read_json, sha256, write_json
@@ -30,7 +31,8 @@ def source_of(config: RunConfig) -> Run | None:
 
     Raises:
         CheckpointError: no such run, nothing trained in it yet, or it is damaged.
-        ConfigError: a classifier cannot become seq2seq; its tokenizer or model is configured otherwise.
+        ConfigError: a classifier cannot become seq2seq; its tokenizer or model is configured otherwise, or cannot
+            do what is asked of it.
     """
     if config.train.initialize_from is None:
         return None
@@ -39,6 +41,7 @@ def source_of(config: RunConfig) -> Run | None:
         raise ConfigError("a seq2seq run cannot start from a classifier", where=_KEY,
                           why="it has no decoder and no target vocabulary", fix="start from a seq2seq run")
     _check_tokenizer(config, source.tokenizers.config)
+    check_tokenizers(config, source.tokenizers)
     _check_model(config, source)
     return source
 

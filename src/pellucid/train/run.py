@@ -18,6 +18,7 @@ from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, open_corpus
+from pellucid.data.examples import check_tokenizers, training_examples
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError, ConfigError, DataError
@@ -67,6 +68,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
         claim_config(config, out)
         splits = open_splits(config, out)
         tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
+        check_tokenizers(config, tokenizers)
         corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
                    for name, pairs in splits.items() if name != "test"}
         remember_data(splits, corpora, out)
@@ -148,7 +150,8 @@ def open_session(config: RunConfig, out: Path, tokenizers: Tokenizers, splits: d
     model = build_model(config, tokenizers, seed_of(config.seed, "weights")).to(device)
     if source is not None:
         initialize_from(source, model, tokenizers, out, reporter.say)
-    batches = Batches(corpora["train"], train_config.batch_tokens, train_config.batch_sentences, config.seed)
+    examples = training_examples(corpora["train"], tokenizers, config)
+    batches = Batches(examples, train_config.batch_tokens, train_config.batch_sentences, config.seed)
     steps = train_config.steps
     if train_config.epochs is not None:
         steps = math.ceil(train_config.epochs * batches.per_epoch / train_config.accumulate)

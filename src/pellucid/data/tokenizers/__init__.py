@@ -4,8 +4,10 @@ Which keys of TokenizerConfig count:
 
 | kind          | keys                                                                                              |
 |---------------|---------------------------------------------------------------------------------------------------|
-| all           | vocab_size (the specials are among them), shared, lowercase, strip_punctuation, path              |
-| sentencepiece | algorithm, character_coverage, split_digits, user_defined_symbols, sample_lines; vocab_size exact |
+| all           | vocab_size (specials and sentinels are among them), shared, lowercase, strip_punctuation,         |
+|               | sentinels, path                                                                                   |
+| sentencepiece | algorithm, character_coverage, split_digits, user_defined_symbols, sample_lines,              |
+|               | sampling; vocab_size exact                                                                        |
 | word          | min_frequency; vocab_size is a cap                                                                |
 | character     | min_frequency; vocab_size is a cap                                                                |
 | spacy         | min_frequency, source_language, target_language; vocab_size is a cap                              |
