@@ -26,7 +26,7 @@ def trained(algorithm: str, size: int) -> SentencePieceTokenizer:
     return tokenizer
 
 
-BPE, UNIGRAM = trained("bpe", 40), trained("unigram", 30)
+BPE, UNIGRAM = trained("bpe", 40), trained("unigram", 26)
 both = pytest.mark.parametrize("tokenizer", [BPE, UNIGRAM], ids=["bpe", "unigram"])
 
 

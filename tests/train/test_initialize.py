@@ -127,7 +127,7 @@ def _raise(session: Any) -> bool:
 def test_a_pretrained_run_keeps_its_sentinels_and_is_fine_tuned_but_not_scored(
         tiny: Tiny, train_through: Through, snapshot: Any, stop_at: Any, tmp_path: Path) -> None:
     """Text alone → a run with sentinels → pairs; with every other change of the training data on the way."""
-    pieces = {"kind": "sentencepiece", "vocab_size": 20, "sentinels": 2}
+    pieces = {"kind": "sentencepiece", "vocab_size": 19, "sentinels": 2}
     pretraining = tiny(data={"objective": "span_corruption"}, tokenizer=pieces, train={"batch_tokens": 80})
     train_through(pretraining, tmp_path / "pretrained")
     filled = load(tmp_path / "pretrained").generate(["1 2<extra_id_0> 4"])[0]

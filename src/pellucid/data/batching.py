@@ -63,8 +63,7 @@ class Batches:
     """The batches of every epoch.
 
     Args:
-        corpus: the examples. Where they are drawn anew in each epoch, the first one decides how many of them a batch
-            has: lengths are spread alike in the others.
+        corpus: the examples. Where they are drawn anew in each epoch, the others have as many batches as the first one.
         tokens: target tokens a batch (source tokens where a target is one label).
         sentences: examples a batch, in place of `tokens`.
         seed: of the order.
@@ -72,18 +71,19 @@ class Batches:
 
     def __init__(self, corpus: Examples, tokens: int, sentences: int | None, seed: int) -> None:
         self.corpus = corpus
+        self.sentences = sentences
         self.seed = seed
         first = corpus.in_epoch(0)
-        costs = first.target.lengths if int(first.target.lengths.max()) > 1 else first.source.lengths
-        sorted_costs = costs[np.lexsort((first.target.lengths, first.source.lengths))]
-        spent = np.arange(len(costs)) // sentences if sentences else (np.cumsum(sorted_costs) - 1) // tokens
-        self._starts = np.flatnonzero(np.diff(spent, prepend=-1))  # in every epoch: ties have equal lengths
+        costs = self._costs(first)[np.lexsort((first.target.lengths, first.source.lengths))]
+        ends = np.cumsum(costs)
+        starts = np.flatnonzero(np.diff((ends - 1) // (sentences or tokens), prepend=-1))
+        self._before, self._total = (ends - costs)[starts], ends[-1]  # the cost of what comes before each, and of all
         self._epoch = (0, first, self._order(0, first))
 
     @property
     def per_epoch(self) -> int:
         """Batches an epoch."""
-        return len(self._starts)
+        return len(self._before)
 
     def examples(self, epoch: int) -> list[NDArray[np.int64]]:
         """The indices of each batch's examples in `epoch`, in order: every example exactly once."""
@@ -95,8 +95,20 @@ class Batches:
     def _order(self, epoch: int, corpus: Corpus) -> list[NDArray[np.int64]]:
         random = np.random.default_rng([self.seed, epoch])
         order = np.lexsort((random.permutation(len(corpus)), corpus.target.lengths, corpus.source.lengths))
-        batches = np.split(order, self._starts[1:])
+        batches = np.split(order, self._cuts(self._costs(corpus)[order])[1:])
         return [batches[i] for i in random.permutation(len(batches))]
+
+    def _costs(self, corpus: Corpus) -> NDArray[np.int64]:
+        if self.sentences:
+            return np.ones(len(corpus), dtype=np.int64)
+        return corpus.target.lengths if int(corpus.target.lengths.max()) > 1 else corpus.source.lengths
+
+    def _cuts(self, costs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where each batch begins: where the same share of all costs is spent as in the first epoch. Ties have equal
+        lengths, so that is the same place in every epoch where lengths do not change. None is empty."""
+        ends, batch = np.cumsum(costs), np.arange(self.per_epoch)
+        cuts = np.searchsorted(ends, self._before * ends[-1] // self._total, side="right")
+        return np.minimum(np.maximum.accumulate(cuts - batch) + batch, len(costs) - len(batch) + batch)
 
     def __getitem__(self, number: int) -> Batch:
         """The batch of this number, counted from the first one of epoch 0 on and on."""

@@ -34,7 +34,7 @@ Draw = Callable[[Rows, Rows, Random], tuple[Rows, Rows]]  # gives sources and ta
 
 def training_examples(corpus: Corpus, tokenizers: Tokenizers, config: RunConfig) -> Examples:
     """The training data as each epoch has it."""
-    draws = []
+    draws: list[Draw] = []
     if config.tokenizer.sampling:
         draws.append(_sampling(tokenizers, config))
     if config.data.objective == "span_corruption":

@@ -73,6 +73,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
                    for name, pairs in splits.items() if name != "test"}
         remember_data(splits, corpora, out)
         session = open_session(config, out, tokenizers, splits, corpora, source, reporter)
+        del source  # its weights are copied
         resume(session)
         introduce(session, out)
         with stop_on_signals() as signals:
