@@ -64,7 +64,7 @@ def test_strength_is_the_dropout_of_merges_or_sharpens_the_unigram_model() -> No
     best = UNIGRAM.encode_batch(TEXTS)
     changed = [sum(a != b for a, b in zip(best, UNIGRAM.resegment(best, strength, 1))) for strength in (0.1, 0.5, 0.99)]
     assert changed == sorted(changed, reverse=True)
-    assert changed[-1] < changed[0] == len(best)
+    assert len(best) >= changed[0] > changed[-1] > 0
 
 
 def test_sentinels_stay_whole() -> None:
