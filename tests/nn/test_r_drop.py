@@ -53,7 +53,7 @@ def test_the_equation_is_the_papers(smoothing: float, alpha: float, dtype: torch
 def test_linear_is_the_equation_with_its_gradients(smoothing: float, alpha: float, chunk_bytes: int,
                                                    dtype: torch.dtype, close: Close,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(r_drop, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setitem(r_drop._CHUNK_BYTES, "cpu", chunk_bytes)
     hidden, weight, targets = example(dtype)
     ours = linear_r_drop(hidden, weight, targets, smoothing, alpha)
     plain = paper(hidden @ weight.T, targets, smoothing, alpha).sum()
@@ -136,7 +136,7 @@ class LargestTensor(TorchDispatchMode):
 
 def test_it_never_holds_all_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, vocabulary = 1000, 300
-    monkeypatch.setattr(r_drop, "_CHUNK_BYTES", 4 * vocabulary * 96)
+    monkeypatch.setitem(r_drop._CHUNK_BYTES, "cpu", 4 * vocabulary * 96)
     hidden = torch.randn(2, rows, D, requires_grad=True)
     weight = torch.randn(vocabulary, D, requires_grad=True)
     with LargestTensor() as seen:

@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 
-_CHUNK_BYTES = 4 << 20  # of one pass's logits, in fp32
+_CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}  # of one pass's logits, in fp32
 
 
 def r_drop_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float, alpha: float) -> Tensor:
@@ -67,7 +67,7 @@ class _LinearRDrop(torch.autograd.Function):
         expected = (1 - smoothing) * weight[targets] + smoothing * weight.mean(0)  # Σ_v y_v W_v: [N, D]
         hidden_gradient = (-0.5 * expected).repeat(2, 1, 1) if wanted else None
         weight_gradient = torch.zeros_like(weight) if wanted else None
-        rows = max(32, _CHUNK_BYTES // (4 * vocabulary) // 32 * 32)
+        rows = max(32, _CHUNK_BYTES[w.device.type] // (4 * vocabulary) // 32 * 32)
         for start in range(0, hidden.shape[1], rows):
             h, y = hidden[:, start : start + rows].to(dtype), targets[start : start + rows]
             logs = (h @ w.t()).to(wide).log_softmax(-1)  # [2, n, V]
