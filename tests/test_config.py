@@ -150,6 +150,12 @@ def test_a_key_like_no_other_lists_them() -> None:
     ({"train": {"monitor": "accuracy"}}, "train.monitor"),
     ({"task": "classification", "train": {"monitor": "bleu"}}, "train.monitor"),
     ({"train": {"learning_rate": None, "warmup_steps": 0}}, "train.learning_rate"),
+    ({"tokenizer": {"kind": "word", "sampling": 0.1}}, "tokenizer.sampling"),
+    ({"tokenizer": {"vocab_size": 100, "sentinels": 96}}, "tokenizer.sentinels"),
+    ({"data": {"objective": "span_corruption"}}, "tokenizer.sentinels"),
+    ({"data": {"objective": "span_corruption"}, "task": "classification"}, "data.objective"),
+    ({"data": {"objective": "span_corruption"}, "tokenizer": {"sentinels": 9}, "train": {"monitor": "bleu"}},
+     "train.monitor"),
 ])
 def test_values_that_contradict_each_other_are_refused(mapping: dict[str, Any], where: str) -> None:
     with pytest.raises(ConfigError) as error:

@@ -52,6 +52,7 @@ class DataConfig:
     validation: Split | None = None
     test: Split | None = None
     generated: Generated | None = None
+    objective: Literal["supervised", "span_corruption"] = "supervised"  # to write the target, or what was left out
     source_field: str | int | None = None  # None: "source" for seq2seq, "text" for classification
     target_field: str | int = "target"
     label_field: str | int = "label"
@@ -74,6 +75,8 @@ class TokenizerConfig:
     character_coverage: float = 0.9995
     split_digits: bool = False
     user_defined_symbols: tuple[str, ...] = ()
+    sentinels: int = 0  # pieces that stand for what was left out, for data.objective span_corruption
+    sampling: float = 0.0  # of training text: the dropout of BPE-dropout, or the α of unigram sampling; 0 is off
     symbols: tuple[str, ...] = ()  # whole categories of them: data.tokenizers.symbols.CATEGORIES
     sample_lines: int = 1_000_000  # trains on a sample of so many lines a side …
     sample_characters: int = 100_000_000  # … and of so many characters, which bounds memory where no space divides text
@@ -109,6 +112,7 @@ class ModelConfig:
 class TrainConfig:
     """How the weights are found."""
 
+    initialize_from: str | None = None  # a run folder, whose best weights and tokenizer this run starts with
     steps: int = 8000
     epochs: int | None = None  # stands in for steps
     batch_tokens: int = 4096  # target tokens a batch (source tokens for classification), padding not counted
@@ -121,6 +125,7 @@ class TrainConfig:
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-9
     label_smoothing: float = 0.1
+    r_drop: float = 0.0  # α of R-Drop: how far two passes through dropout are held together; 0 makes one pass
     clip_norm: float | None = 1.0
     accumulate: int = 1
     precision: Literal["auto", "fp32", "bf16"] = "auto"

@@ -27,6 +27,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "tokenizer.character_coverage": (0.5, 1),
     "tokenizer.sample_lines": (1, math.inf),
     "tokenizer.sample_characters": (1, math.inf),
+    "tokenizer.sentinels": (0, 10_000),
+    "tokenizer.sampling": (0, _BELOW_ONE),
     "model.d_model": (1, 65_536),
     "model.n_heads": (1, 65_536),
     "model.d_ff": (1, 1_048_576),
@@ -47,6 +49,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "train.betas": (0, _BELOW_ONE),
     "train.epsilon": (_SMALLEST, 1),
     "train.label_smoothing": (0, _BELOW_ONE),
+    "train.r_drop": (0, 1000),
     "train.clip_norm": (_SMALLEST, math.inf),
     "train.accumulate": (1, 100_000),
     "train.average_last": (1, 1000),
@@ -113,5 +116,28 @@ def check_pairs(config: RunConfig) -> None:
     if config.train.monitor not in wanted:
         raise ConfigError(f"train.monitor {config.train.monitor} does not exist for {config.task}",
                           where="train.monitor", fix=f"choose {', '.join(wanted)}")
+    _check_objective(config)
     if config.train.learning_rate is None and config.train.warmup_steps == 0:
         raise ConfigError("the paper's learning rate needs warmup_steps above 0", where="train.learning_rate")
+
+
+def _check_objective(config: RunConfig) -> None:
+    tokenizer, train = config.tokenizer, config.train
+    if tokenizer.sampling and tokenizer.kind != "sentencepiece":
+        raise ConfigError(f"tokenizer.sampling needs pieces of words, and tokenizer.kind is {tokenizer.kind}",
+                          where="tokenizer.sampling", fix="use tokenizer.kind sentencepiece")
+    if tokenizer.vocab_size - tokenizer.sentinels < _RANGES["tokenizer.vocab_size"][0]:
+        raise ConfigError(f"{tokenizer.sentinels} sentinels leave no room in tokenizer.vocab_size "
+                          f"{tokenizer.vocab_size}", where="tokenizer.sentinels", why="they are among the ids")
+    if config.data.objective == "supervised":
+        return
+    where = "data.objective"
+    if config.task != "seq2seq":
+        raise ConfigError(f"span corruption writes text, and the task is {config.task}", where=where,
+                          fix="pretrain with task seq2seq, and start the classifier with train.initialize_from")
+    if train.monitor != "loss":
+        raise ConfigError(f"span corruption has no {train.monitor} to monitor", where="train.monitor",
+                          fix="use train.monitor loss")
+    if tokenizer.sentinels == 0 and tokenizer.path is None and train.initialize_from is None:
+        raise ConfigError("span corruption needs sentinels in the vocabulary", where="tokenizer.sentinels",
+                          why="they mark in the source what was left out", fix="set tokenizer.sentinels 100, as T5 has")

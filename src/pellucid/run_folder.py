@@ -7,13 +7,14 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pellucid.config import RunConfig, differences, from_mapping, to_mapping
+from pellucid.config import RunConfig, TokenizerConfig, differences, from_mapping, to_mapping
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
@@ -50,10 +51,10 @@ def claim_config(config: RunConfig, folder: Path) -> None:
         write_text(path, yaml.safe_dump(to_mapping(config), sort_keys=False, allow_unicode=True))
         return
     changed = differences(read_config(folder), config)
-    if changed and not any((folder / "checkpoints").glob("step-*")):  # an attempt stopped before anything was trained
+    if changed and not has_begun(folder):  # an attempt stopped before anything was trained
         for name in ("data.json", "metrics.jsonl"):
             (folder / name).unlink(missing_ok=True)
-        if any(key.startswith(("task", "data.", "tokenizer.")) for key, _, _ in changed):
+        if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) for key, _, _ in changed):
             shutil.rmtree(folder / "tokenizer", ignore_errors=True)
         write_text(path, yaml.safe_dump(to_mapping(config), sort_keys=False, allow_unicode=True))
     elif changed:
@@ -63,13 +64,26 @@ def claim_config(config: RunConfig, folder: Path) -> None:
                           fix="give another --out, or the configuration it began with")
 
 
+def has_begun(folder: Path) -> bool:
+    """Whether anything has been trained in it yet."""
+    return any((folder / "checkpoints").glob("step-*"))
+
+
+def tokenizer_options(config: RunConfig) -> TokenizerConfig:
+    """How the run comes by its tokenizers: as `config.tokenizer` says, or from the run that it starts from."""
+    if config.train.initialize_from is not None:
+        return replace(config.tokenizer, path=str(Path(config.train.initialize_from) / "tokenizer"))
+    return config.tokenizer
+
+
 def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Callable[[str], None]) -> Tokenizers:
     """The run's tokenizers: those it has, else those that the configuration names, else trained now on `pairs`."""
     place = folder / "tokenizer"
-    if place.exists():
+    if place.exists() and (config.train.initialize_from is None or has_begun(folder)):  # else copied anew
         return load_tokenizers(place)
-    say(f"tokenizer: {config.tokenizer.path or f'training {config.tokenizer.kind}'}")
-    tokenizers = train_tokenizers(config.tokenizer, pairs, config.task)
+    options = tokenizer_options(config)
+    say(f"tokenizer: {options.path or f'training {options.kind}'}")
+    tokenizers = train_tokenizers(options, pairs, config.task)
     tokenizers.save(place)
     sizes = f"{tokenizers.source.size:,}" + ("" if tokenizers.shared else f" and {tokenizers.target.size:,}")
     say(f"vocabulary: {sizes} tokens" + (f", {len(tokenizers.labels)} labels" if tokenizers.labels else ""))

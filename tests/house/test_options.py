@@ -58,8 +58,11 @@ OTHER_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"data.too_long": "cut", "model.max_length": 5}, "cut"),
     *(({key: value}, key) for key, value in {
         "train.epochs": 1, "train.accumulate": 2, "train.ema_decay": 0.9, "train.patience": 1, "train.clip_norm": None,
-        "train.learning_rate": None, "train.weight_decay": 0.1, "model.attention_dropout": 0.2,
+        "train.learning_rate": None, "train.weight_decay": 0.1, "train.r_drop": 5.0, "model.attention_dropout": 0.2,
         "model.feed_forward_dropout": 0.2, "tokenizer.shared": False, "tokenizer.min_frequency": 2}.items()),
+    *((CHARACTERS | {"tokenizer.kind": "sentencepiece", "tokenizer.algorithm": name, "tokenizer.sampling": 0.2},
+       f"{name} sampling") for name in choices(TokenizerConfig, "algorithm")),
+    ({"data.objective": "span_corruption", "tokenizer.sentinels": 3}, "span_corruption"),
     ({"train.average_last": 2, "train.validate_every": 1}, "average_last"),
 ]
 
@@ -171,6 +174,7 @@ def every_override() -> list[tuple[str, Any]]:
         "data.label_field": "kind", "data.validation_share": 0.1, "data.test_share": 0.1, "data.too_long": "cut",
         "tokenizer.user_defined_symbols": ["<a>"], "tokenizer.symbols": ["greek"],
         "tokenizer.character_coverage": 0.9, "tokenizer.path": "somewhere",
+        "train.initialize_from": "somewhere",
         "tokenizer.source_language": "fr", "tokenizer.target_language": "fr", "train.betas": [0.8, 0.9],
         "train.monitor": "bleu", "decode.n_best": 2, "model.n_heads": 2, "decode.top_p": 0.5, "train.epochs": 2,
         "train.batch_sentences": 9, "train.patience": 3, "train.learning_rate": None, "train.clip_norm": None}
@@ -196,7 +200,7 @@ def every_override() -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("key", "value"), every_override())
 def test_an_override_changes_its_key_alone(key: str, value: Any, tiny: Tiny) -> None:
-    plain = {"decode": {"beam_size": 4}}
+    plain = {"decode": {"beam_size": 4}, "tokenizer": {"sentinels": 100}}  # which span corruption needs
     config, changed = from_mapping(plain), from_mapping(_laid(plain, key, value))
     assert [difference[0] for difference in differences(config, changed)] == [key]
 

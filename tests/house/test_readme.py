@@ -28,6 +28,11 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Files that the documents speak of as the reader's own: which language side of tiny generated pairs stands in.
 TEXTS = {"data/train.en": ("train", 0), "data/train.fr": ("train", 1), "data/test.en": ("test", 0),
          "data/test.fr": ("test", 1)}
+TEXTS |= {f"data/multi30k/{file}.{language}": (split, side)
+          for file, split in (("train", "train"), ("validation", "validation"), ("test2016", "test"))
+          for side, language in enumerate(("en", "de"))}
+TEXTS |= {"data/multi30k/few.en": ("validation", 0), "data/multi30k/few.de": ("validation", 1),
+          "data/multi30k/text.txt": ("train", 0), "data/multi30k/text-validation.txt": ("validation", 0)}
 REVIEWS = "data/reviews.tsv"
 TOY = ["--train.steps", "2", "--train.epochs", "null", "--train.validate_every", "2", "--train.batch_sentences", "20",
        "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2", "--model.encoder_layers", "1",

@@ -23,6 +23,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
                                                  "schedule": "cosine", "weight_decay": 0.1}},
     "bleu, no average": {"train": {"monitor": "bleu", "average_last": 1, "accumulate": 1, "batch_sentences": 7}},
     "dropouts": {"model": {"attention_dropout": 0.2, "feed_forward_dropout": 0.2, "position": "transformer_xl"}},
+    "r_drop": {"train": {"r_drop": 2.0}},
+    "bpe-dropout": {"tokenizer": {"kind": "sentencepiece", "vocab_size": 17, "sampling": 0.3}},
+    "unigram sampling": {"tokenizer": {"kind": "sentencepiece", "algorithm": "unigram", "vocab_size": 16,
+                                       "sampling": 0.3}},
+    "span corruption": {"data": {"objective": "span_corruption"}, "tokenizer": {"sentinels": 2},
+                        "train": {"batch_tokens": 80}},
     "classification": {"task": "classification", "train": {"monitor": "accuracy"},
                        "data": {"generated": {"task": "adjacent_duplicates"}}},
 }

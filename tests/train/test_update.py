@@ -19,10 +19,12 @@ from pellucid.errors import NumericalError
 from pellucid.model.build import build, build_classifier
 from pellucid.model.transformer import Transformer
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
+from pellucid.nn.dropout import Dropout
+from pellucid.nn.r_drop import r_drop_cross_entropy
 from pellucid.train.checkpoint import CheckpointStore
 from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.loop import Session, update
-from pellucid.train.objective import batch_loss
+from pellucid.train.objective import batch_loss, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
 
 V = 9
@@ -123,10 +125,10 @@ def test_what_is_not_finite_stops_before_the_weights(value: float, place: str, c
     before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
     moments = {id(p): s["exp_avg"].clone() for p, s in one.optimizer.state.items()}
     if place == "loss":
-        def broken(model: Any, batch: Any, smoothing: float) -> torch.Tensor:
-            loss = batch_loss(model, batch, smoothing)
+        def broken(model: Any, batch: Any, config: Any) -> torch.Tensor:
+            loss = training_loss(model, batch, config)
             return loss if batch.source.shape[0] == 5 else loss * value  # in the second micro-batch
-        monkeypatch.setattr("pellucid.train.loop.batch_loss", broken)
+        monkeypatch.setattr("pellucid.train.loop.training_loss", broken)
     else:
         parameter = next(one.model.parameters())
         parameter.register_hook(lambda gradient: torch.full_like(gradient, value))
@@ -154,3 +156,44 @@ def test_dropout_depends_on_the_seed_and_the_number_of_the_batch_alone(corpus: C
 
     assert losses(1, 0) == losses(1, 7)
     assert losses(1, 0) != losses(2, 0)
+
+
+@pytest.mark.parametrize("kind", ["seq2seq", "classification"])
+def test_r_drop_is_its_equation_over_real_targets(kind: str, corpus: Corpus, tiny: Callable[..., RunConfig],
+                                                  either_way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch with padding against each example alone; at dropout 0 it is the plain loss."""
+    config = tiny(model={"dropout": 0.0}).model
+    labels = Corpus(corpus.source, sequences([[i % 3] for i in range(12)]), corpus.report)
+    data, model = (corpus, build(config, V, V, shared=True)) if kind == "seq2seq" else (
+        labels, build_classifier(config, V, 3))
+    batch = collate(data, np.arange(12))
+    torch.testing.assert_close(r_drop_loss(model, batch, 0.1, 5.0), batch_loss(model, batch, 0.1))
+
+    def halve_the_second_pass(self: Dropout, x: torch.Tensor) -> torch.Tensor:
+        first, second = x.chunk(2)
+        return torch.cat([first, second / 2])
+
+    monkeypatch.setattr(Dropout, "forward", halve_the_second_pass)
+    monkeypatch.setattr(Dropout, "add", lambda self, x, y: x + halve_the_second_pass(self, y))
+    alone, plain = 0.0, 0.0
+    for i in range(12):
+        one = collate(data, np.asarray([i])).twice()
+        logits = model(one.source, one.target_input) if isinstance(model, Transformer) else model(one.source)[:, None]
+        alone += r_drop_cross_entropy(logits, one.target[0], 0.1, 5.0).sum().item()
+        plain += 0.5 * sum(label_smoothed_cross_entropy(half, one.target[0], 0.1).sum().item() for half in logits)
+    together = r_drop_loss(model, batch, 0.1, 5.0).item()
+    assert together == pytest.approx(alone, rel=1e-4)
+    assert together > 1.01 * plain
+
+
+def test_an_update_uses_r_drop_where_it_is_asked_for(corpus: Corpus, tiny: Callable[..., RunConfig],
+                                                     tmp_path: Path, either_way: str) -> None:
+    losses = {}
+    for alpha in (0.0, 1e-9, 5.0):
+        config = tiny(model={"dropout": 0.3}, train={"accumulate": 1, "r_drop": alpha})
+        one = session(config, Given(corpus, SPLITS[0]), tmp_path)
+        update(one)
+        losses[alpha] = one.progress.loss_sum
+        assert one.progress.target_tokens == int(corpus.target.lengths.sum())  # once, not twice
+    assert len(set(losses.values())) == 3
+    assert losses[5.0] > losses[1e-9]

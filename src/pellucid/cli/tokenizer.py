@@ -54,11 +54,13 @@ def _train(program: str, words: Sequence[str]) -> int:
     config = read_config(arguments.config, overrides)
     from pellucid.data.splits import open_splits
     from pellucid.data.tokenizers.build import train_tokenizers
+    from pellucid.run_folder import tokenizer_options
 
     if arguments.out.exists():
         raise ConfigError("the folder exists", where=str(arguments.out), fix="give another --out")
     with tempfile.TemporaryDirectory() as folder:  # for generated data
-        tokenizers = train_tokenizers(config.tokenizer, open_splits(config, Path(folder))["train"], config.task)
+        pairs = open_splits(config, Path(folder))["train"]
+        tokenizers = train_tokenizers(tokenizer_options(config), pairs, config.task)
     tokenizers.save(arguments.out)
     print(f"{arguments.out}: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target tokens"
           f"{', shared' if tokenizers.shared else ''}")

@@ -63,6 +63,7 @@ def main(program: str, words: Sequence[str]) -> int:
         print(json.dumps(summary, ensure_ascii=False))
     else:
         verb = "classify" if config.task == "classification" else "translate"
+        use = "train CONFIG --train.initialize_from" if config.data.objective == "span_corruption" else "evaluate"
         print(f"done: {summary['step']:,} updates, best validation {summary['monitor']} {summary['score']:.4f} "
-              f"({summary['best']})\nnext: pellucid evaluate {out}\n      pellucid {verb} {out}")
+              f"({summary['best']})\nnext: pellucid {use} {out}\n      pellucid {verb} {out}")
     return 0

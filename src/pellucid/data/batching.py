@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pellucid.data.corpus import Corpus, Ids, Sequences
+from pellucid.data.corpus import Corpus, Examples, Ids, Sequences
 from pellucid.data.tokenizers.interface import BOS, PAD
 
 
@@ -46,6 +46,13 @@ class Batch:
         """Target ids that are not padding: the terms of the loss."""
         return self.target.numel() if self.real_target is None else int(self.real_target.sum())
 
+    def twice(self) -> Batch:
+        """The same examples once more below themselves: twice the rows."""
+        real_source = None if self.real_source is None else torch.cat([self.real_source] * 2)
+        real_target = None if self.real_target is None else torch.cat([self.real_target] * 2)
+        return Batch(torch.cat([self.source] * 2), real_source, torch.cat([self.target] * 2),
+                     torch.cat([self.target_input] * 2), real_target)
+
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
         return Batch(self.source.to(device), None if self.real_source is None else self.real_source.to(device),
@@ -57,40 +64,58 @@ class Batches:
     """The batches of every epoch.
 
     Args:
-        corpus: the examples.
+        corpus: the examples. Where they are drawn anew in each epoch, the others have as many batches as the first one.
         tokens: target tokens a batch (source tokens where a target is one label).
         sentences: examples a batch, in place of `tokens`.
         seed: of the order.
     """
 
-    def __init__(self, corpus: Corpus, tokens: int, sentences: int | None, seed: int) -> None:
+    def __init__(self, corpus: Examples, tokens: int, sentences: int | None, seed: int) -> None:
         self.corpus = corpus
+        self.sentences = sentences
         self.seed = seed
-        costs = corpus.target.lengths if int(corpus.target.lengths.max()) > 1 else corpus.source.lengths
-        sorted_costs = costs[np.lexsort((corpus.target.lengths, corpus.source.lengths))]
-        spent = np.arange(len(costs)) // sentences if sentences else (np.cumsum(sorted_costs) - 1) // tokens
-        self._starts = np.flatnonzero(np.diff(spent, prepend=-1))  # the same in every epoch: ties have equal lengths
-        self._epoch: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+        first = corpus.in_epoch(0)
+        costs = self._costs(first)[np.lexsort((first.target.lengths, first.source.lengths))]
+        ends = np.cumsum(costs)
+        starts = np.flatnonzero(np.diff((ends - 1) // (sentences or tokens), prepend=-1))
+        self._before, self._total = (ends - costs)[starts], ends[-1]  # the cost of what comes before each, and of all
+        self._epoch = (0, first, self._order(0, first))
 
     @property
     def per_epoch(self) -> int:
         """Batches an epoch."""
-        return len(self._starts)
+        return len(self._before)
 
     def examples(self, epoch: int) -> list[NDArray[np.int64]]:
         """The indices of each batch's examples in `epoch`, in order: every example exactly once."""
         if self._epoch[0] != epoch:
-            random = np.random.default_rng([self.seed, epoch])
-            order = np.lexsort((random.permutation(len(self.corpus)), self.corpus.target.lengths,
-                                self.corpus.source.lengths))
-            batches = np.split(order, self._starts[1:])
-            self._epoch = (epoch, [batches[i] for i in random.permutation(len(batches))])
-        return self._epoch[1]
+            corpus = self.corpus.in_epoch(epoch)
+            self._epoch = (epoch, corpus, self._order(epoch, corpus))
+        return self._epoch[2]
+
+    def _order(self, epoch: int, corpus: Corpus) -> list[NDArray[np.int64]]:
+        random = np.random.default_rng([self.seed, epoch])
+        order = np.lexsort((random.permutation(len(corpus)), corpus.target.lengths, corpus.source.lengths))
+        batches = np.split(order, self._cuts(self._costs(corpus)[order])[1:])
+        return [batches[i] for i in random.permutation(len(batches))]
+
+    def _costs(self, corpus: Corpus) -> NDArray[np.int64]:
+        if self.sentences:
+            return np.ones(len(corpus), dtype=np.int64)
+        return corpus.target.lengths if int(corpus.target.lengths.max()) > 1 else corpus.source.lengths
+
+    def _cuts(self, costs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where each batch begins: where the same share of all costs is spent as in the first epoch. Ties have equal
+        lengths, so that is the same place in every epoch where lengths do not change. None is empty."""
+        ends, batch = np.cumsum(costs), np.arange(self.per_epoch)
+        cuts = np.searchsorted(ends, self._before * ends[-1] // self._total, side="right")
+        return np.minimum(np.maximum.accumulate(cuts - batch) + batch, len(costs) - len(batch) + batch)
 
     def __getitem__(self, number: int) -> Batch:
         """The batch of this number, counted from the first one of epoch 0 on and on."""
         epoch, place = divmod(number, self.per_epoch)
-        return collate(self.corpus, self.examples(epoch)[place])
+        examples = self.examples(epoch)[place]
+        return collate(self._epoch[1], examples)
 
 
 def collate(corpus: Corpus, examples: NDArray[np.int64]) -> Batch:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,17 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def in_epoch(self, epoch: int) -> Corpus:
+        """The examples as an epoch has them: the same in all."""
+        return self
+
+
+class Examples(Protocol):
+    """What is learned from: a Corpus, or one that is drawn anew in each epoch (see data/examples.py)."""
+
+    def in_epoch(self, epoch: int) -> Corpus:
+        """The examples as an epoch, counted from 0, has them; their number is the same in all."""
 
 
 def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
@@ -140,6 +152,8 @@ def _encode(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Pat
             if config.task == "classification":
                 targets = [[tokenizers.label_id(chunk[i][1], partial(pairs.locate, counts["records"] + i))]
                            for i in filled]
+            elif config.data.objective == "span_corruption":
+                targets = [[EOS] for _ in filled]  # each epoch makes them of the sources
             else:
                 targets = [[*ids, EOS] for ids in tokenizers.target.encode_batch([chunk[i][1] for i in filled])]
             encoded = list(zip(sources, targets, strict=True))

@@ -14,7 +14,7 @@ from pellucid.config import DataConfig, Split, Task
 from pellucid.data import hub
 from pellucid.data.parquet import read_parquet
 from pellucid.data.tables import Field, Fields, Record, read_json, read_jsonl, read_tsv
-from pellucid.data.text_lines import open_raw, read_parallel
+from pellucid.data.text_lines import open_raw, read_lines, read_parallel
 from pellucid.errors import ConfigError, DataError
 from pellucid.files import remembered_sha256
 
@@ -26,6 +26,7 @@ READERS: dict[str, Callable[[str, Fields], Iterator[Record]]] = {
 
 def fields_for(task: Task, data: DataConfig) -> Fields:
     """The columns that `data` asks for; those it leaves open are source 1 and target 2, or label 1 and text 2.
+    Span corruption reads the source alone.
 
     Raises:
         ConfigError: a column number below 1, or one column asked for twice.
@@ -37,6 +38,8 @@ def fields_for(task: Task, data: DataConfig) -> Fields:
         fields = Fields(_field("source_field", data.source_field, "source", 1, is_label=False),
                         _field("target_field", data.target_field, "target", 2, is_label=False))
     first, second = fields.first, fields.second
+    if data.objective == "span_corruption":
+        return Fields(first, first)
     if first.name == second.name and (first.name is not None or first.column == second.column):
         raise ConfigError(f"one column, {first.name or first.column}, is asked for twice", where="data.source_field")
     return fields
@@ -63,7 +66,13 @@ def read_pairs(split: Split, fields: Fields) -> Iterator[tuple[str, str]]:
 
 
 def read_records(split: Split, fields: Fields) -> Iterator[Record]:
-    """Like `read_pairs`, each pair with its number in the file, which `place` turns into a place."""
+    """Like `read_pairs`, each pair with its number in the file, which `place` turns into a place.
+
+    Text that stands alone is both sides of its pair: each line of a .txt file, or of the source of two files.
+    """
+    if fields.are_one and (split.path is None or _suffix(split.path) == ".txt"):
+        yield from ((number, line, line) for number, line in enumerate(read_lines(paths(split)[0]), start=1))
+        return
     if split.path is None:
         assert split.source is not None
         assert split.target is not None

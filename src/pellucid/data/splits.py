@@ -107,7 +107,7 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
         raise ConfigError("there is nothing to train on", where="data.train",
                           fix="give --data.train FILE (TSV, JSONL, Parquet, hub:owner/name), or --data.train.source F "
                               "--data.train.target F, or --data.generated.task copy")
-    usual = sources.fields_for(config.task, DataConfig())
+    usual = sources.fields_for(config.task, DataConfig(objective=data.objective))
     written = _write_generated(data.generated, config.task, run_folder / "data")
     return {name: Pairs(name, Split(path=str(path)), usual) for name, path in written.items()} | given
 

@@ -30,10 +30,15 @@ class Field:
 
 @dataclass(frozen=True)
 class Fields:
-    """The two columns of a table: source and target, or text and label."""
+    """The two columns of a table: source and target, or text and label; one column twice where text stands alone."""
 
     first: Field
     second: Field
+
+    @property
+    def are_one(self) -> bool:
+        """Whether text stands alone, in place of pairs."""
+        return self.first == self.second
 
 
 def read_tsv(path: str, fields: Fields) -> Iterator[Record]:

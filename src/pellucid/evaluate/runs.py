@@ -58,9 +58,13 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
     """The pairs to score, read into memory.
 
     Raises:
-        ConfigError: the run has no such split.
+        ConfigError: the run has no such split, or none that could be scored.
         DataError: the files cannot be read, or hold nothing; a label was never seen in training.
     """
+    if run.config.data.objective == "span_corruption":
+        raise ConfigError("a pretrained run has nothing to score but its validation loss", where=str(run.folder),
+                          why="it was trained to restore text", fix=f"fine-tune it: pellucid train CONFIG "
+                          f"--train.initialize_from {run.folder}")
     if files is not None:
         fields = fields_for(run.config.task, run.config.data)
         pairs = Pairs("files", Split(source=files[0], target=files[1]), fields)

@@ -10,6 +10,7 @@ from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.embeddings import Embedding
 from pellucid.nn.masks import padding, positions_of, window
+from pellucid.nn.r_drop import r_drop_cross_entropy
 
 
 class MeanPooling(nn.Module):
@@ -75,3 +76,7 @@ class Classifier(nn.Module):
     def loss(self, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
         """The summed label-smoothed cross-entropy of logits [B, classes] against labels [B], in nats."""
         return label_smoothed_cross_entropy(logits.float(), labels, smoothing).sum()
+
+    def r_drop_loss(self, logits: Tensor, labels: Tensor, smoothing: float, alpha: float) -> Tensor:
+        """Likewise for the logits of two passes through dropout [2, B, classes], held together by R-Drop's α."""
+        return r_drop_cross_entropy(logits.float(), labels, smoothing, alpha).sum()

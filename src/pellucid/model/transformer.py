@@ -12,6 +12,7 @@ from pellucid.model.encoder import Encoder
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.embeddings import Embedding, OutputProjection
 from pellucid.nn.masks import Mask, causal, full, padding, positions_of, window
+from pellucid.nn.r_drop import linear_r_drop
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,10 @@ class Transformer(nn.Module):
     def loss(self, hidden: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         """The summed label-smoothed cross-entropy of hidden states [N, D] against targets [N], in nats."""
         return linear_cross_entropy(hidden, self.output.weight, targets, smoothing)
+
+    def r_drop_loss(self, hidden: Tensor, targets: Tensor, smoothing: float, alpha: float) -> Tensor:
+        """Likewise for the hidden states of two passes through dropout [2, N, D], held together by R-Drop's α."""
+        return linear_r_drop(hidden, self.output.weight, targets, smoothing, alpha)
 
     def start(self, source: Tensor, real_source: Tensor | None = None) -> DecodingState:
         """Encodes source ids [B, S]: the state before the first target token, cross-attention projected once."""

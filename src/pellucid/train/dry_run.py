@@ -10,6 +10,7 @@ from pellucid.config import RunConfig
 from pellucid.data.splits import open_splits
 from pellucid.errors import ConfigError
 from pellucid.model.build import build, build_classifier, check
+from pellucid.train.initialize import source_of
 
 
 def dry_run(config: RunConfig) -> dict[str, str | int]:
@@ -22,16 +23,19 @@ def dry_run(config: RunConfig) -> dict[str, str | int]:
         check(config.model)
     except ValueError as error:
         raise ConfigError(str(error), where="model") from error
-    report: dict[str, str | int] = {}
+    source = source_of(config)
+    report: dict[str, str | int] = {} if source is None else {"initialize_from": f"{source.folder}, which fits"}
     with tempfile.TemporaryDirectory() as folder:
         for name, pairs in open_splits(config, Path(folder)).items():
             first = list(islice(pairs, 1000))
             report[name] = f"readable, {len(first):,} lines looked at"
-    size = config.tokenizer.vocab_size
+    sizes, shared = [config.tokenizer.vocab_size] * 2, config.tokenizer.shared
+    if source is not None:
+        sizes = [source.tokenizers.source.size, source.tokenizers.target.size]
+        shared = source.tokenizers.shared
     if config.task == "classification":
-        model = build_classifier(config.model, size, 2)
+        model = build_classifier(config.model, sizes[0], 2)
         report["parameters"] = sum(p.numel() for p in model.parameters())
     else:
-        report["parameters"] = sum(p.numel() for p in build(config.model, size, size,
-                                                            shared=config.tokenizer.shared).parameters())
+        report["parameters"] = sum(p.numel() for p in build(config.model, *sizes, shared=shared).parameters())
     return report

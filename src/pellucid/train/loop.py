@@ -20,7 +20,7 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
 from pellucid.train.journal import Metrics, Reporter, duration
 from pellucid.train.learning_rate import learning_rate
-from pellucid.train.objective import batch_loss
+from pellucid.train.objective import training_loss
 from pellucid.train.optimizer import set_learning_rate
 from pellucid.train.precision import products_in
 
@@ -82,7 +82,7 @@ def update(session: Session) -> tuple[float, float]:
     for number, batch in enumerate(micro_batches, start=first):
         torch.manual_seed(seed_of(session.config.seed, "dropout", number))  # resuming needs no generator's state
         with products_in(session.precision, session.device):
-            loss = batch_loss(session.model, batch.to(session.device), train.label_smoothing)
+            loss = training_loss(session.model, batch.to(session.device), train)
         (loss / tokens).backward()  # type: ignore[no-untyped-call]
         losses.append(loss.detach())
     clipped = torch.nn.utils.clip_grad_norm_(session.parameters, train.clip_norm or math.inf)

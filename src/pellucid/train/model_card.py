@@ -15,6 +15,8 @@ def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> N
     data, environment = read_json(out / "data.json"), read_json(out / "environment.json")
     verb = "classify" if config.task == "classification" else "generate"
     model = config.model
+    begun = f" They began as those of `{config.train.initialize_from}`." if config.train.initialize_from else ""
+    use = "train CONFIG --train.initialize_from" if config.data.objective == "span_corruption" else "evaluate"
     rows = "".join(f"| {name} | {split.get('kept', '–')} | `{split['sha256'][:16]}…` |\n"
                    for name, split in data.items())
     stacks = f"{model.encoder_layers} encoder" + ("" if verb == "classify" else f" and {model.decoder_layers} decoder")
@@ -32,7 +34,7 @@ position {model.position}, norm {model.norm}, residual {model.residual}.
 Trained for {summary["step"]:,} updates on {summary["target_tokens"]:,} target tokens in {duration(summary["seconds"])}
 ({environment["processor"]}, {environment["threads"]} threads, {environment["precision"]} products, torch
 {environment["packages"]["torch"]}). The weights in use are `checkpoints/{summary["best"]}`, chosen by validation
-{summary["monitor"]}: {summary["score"]:.4f}.
+{summary["monitor"]}: {summary["score"]:.4f}.{begun}
 
 | data | examples used | SHA-256 |
 |---|---|---|
@@ -41,7 +43,7 @@ Trained for {summary["step"]:,} updates on {summary["target_tokens"]:,} target t
 
 ```
 pellucid {verb} {out} < input.txt
-pellucid evaluate {out}
+pellucid {use} {out}
 ```
 
 Every choice is in `config.yaml`; the same configuration and seed on the same machine give the same weights.

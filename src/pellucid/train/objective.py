@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
+from pellucid.config import TrainConfig
 from pellucid.data.batching import Batch
 from pellucid.model.classifier import Classifier
 from pellucid.model.transformer import Transformer
+
+
+def training_loss(model: Transformer | Classifier, batch: Batch, config: TrainConfig) -> Tensor:
+    """What an update goes down by: `batch_loss`, or `r_drop_loss` where it is asked for."""
+    if config.r_drop:
+        return r_drop_loss(model, batch, config.label_smoothing, config.r_drop)
+    return batch_loss(model, batch, config.label_smoothing)
 
 
 def batch_loss(model: Transformer | Classifier, batch: Batch, smoothing: float) -> Tensor:
@@ -16,8 +25,27 @@ def batch_loss(model: Transformer | Classifier, batch: Batch, smoothing: float) 
     """
     if isinstance(model, Classifier):
         return model.loss(model(batch.source, batch.real_source), batch.target[:, 0], smoothing)
+    hidden, targets = _predictions(model, batch)
+    return model.loss(hidden, targets, smoothing)
+
+
+def r_drop_loss(model: Transformer | Classifier, batch: Batch, smoothing: float, alpha: float) -> Tensor:
+    """The loss of R-Drop (Liang et al. 2021) in nats, summed over `batch.target_tokens`; see nn/r_drop.py.
+
+    Both passes are one, of the batch and the batch once more: each row draws a dropout of its own.
+    """
+    twice = batch.twice()
+    if isinstance(model, Classifier):
+        logits: Tensor = model(twice.source, twice.real_source)
+        return model.r_drop_loss(torch.stack(logits.chunk(2)), batch.target[:, 0], smoothing, alpha)
+    hidden, targets = _predictions(model, twice)
+    return model.r_drop_loss(torch.stack(hidden.chunk(2)), targets[: len(targets) // 2], smoothing, alpha)
+
+
+def _predictions(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The last hidden state before each real target token [N, D], and that token [N]."""
     memory, positions = model.encode(batch.source, batch.real_source)
     hidden = model.decode(batch.target_input, memory, positions, batch.real_source)  # [B, T, D]
     if batch.real_target is None:
-        return model.loss(hidden.flatten(0, 1), batch.target.flatten(), smoothing)
-    return model.loss(hidden[batch.real_target], batch.target[batch.real_target], smoothing)
+        return hidden.flatten(0, 1), batch.target.flatten()
+    return hidden[batch.real_target], batch.target[batch.real_target]

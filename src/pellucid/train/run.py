@@ -18,16 +18,18 @@ from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, open_corpus
+from pellucid.data.examples import check_tokenizers, training_examples
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import make_folder, read_json, remove_leftovers, write_json
 from pellucid.model.build import check
 from pellucid.nn.initialization import seed_of
-from pellucid.run import build_model
-from pellucid.run_folder import claim_config, prepare_tokenizers, write_environment
+from pellucid.run import Run, build_model
+from pellucid.run_folder import claim_config, has_begun, prepare_tokenizers, write_environment
 from pellucid.train.averaging import MovingAverage, mean_of
 from pellucid.train.checkpoint import AVERAGE, CheckpointStore, load_checkpoint, load_weights, read_weights
+from pellucid.train.initialize import initialize_from, source_of
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve
 from pellucid.train.learning_rate import paper_peak
 from pellucid.train.loop import Session, is_better, point_to_best, train_until_done
@@ -60,15 +62,18 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(str(error), where="model") from error
     keep_kernels()
+    source = None if has_begun(out) else source_of(config)
     make_folder(out)
     with only_writer(out):
         claim_config(config, out)
         splits = open_splits(config, out)
         tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
+        check_tokenizers(config, tokenizers)
         corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
                    for name, pairs in splits.items() if name != "test"}
         remember_data(splits, corpora, out)
-        session = open_session(config, out, tokenizers, splits, corpora, reporter)
+        session = open_session(config, out, tokenizers, splits, corpora, source, reporter)
+        del source  # its weights are copied
         resume(session)
         introduce(session, out)
         with stop_on_signals() as signals:
@@ -139,12 +144,15 @@ def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Pat
 
 
 def open_session(config: RunConfig, out: Path, tokenizers: Tokenizers, splits: dict[str, Pairs],
-                 corpora: dict[str, Corpus], reporter: Reporter) -> Session:
-    """All the parts of a run, at its beginning."""
+                 corpora: dict[str, Corpus], source: Run | None, reporter: Reporter) -> Session:
+    """All the parts of a run, at its beginning; with the weights of `source`, if there is one."""
     train_config = config.train
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = build_model(config, tokenizers, seed_of(config.seed, "weights")).to(device)
-    batches = Batches(corpora["train"], train_config.batch_tokens, train_config.batch_sentences, config.seed)
+    if source is not None:
+        initialize_from(source, model, tokenizers, out, reporter.say)
+    examples = training_examples(corpora["train"], tokenizers, config)
+    batches = Batches(examples, train_config.batch_tokens, train_config.batch_sentences, config.seed)
     steps = train_config.steps
     if train_config.epochs is not None:
         steps = math.ceil(train_config.epochs * batches.per_epoch / train_config.accumulate)

@@ -14,6 +14,7 @@ from torch import nn
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus
+from pellucid.data.examples import validation_examples
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.decode.generate import evaluating, generate
@@ -44,7 +45,7 @@ def make_validation(config: RunConfig, model: Transformer | Classifier, tokenize
     if "validation" not in corpora:
         raise ConfigError("there is no validation data", where="data.validation",
                           fix="give data.validation, or a data.validation_share above 0")
-    corpus = corpora["validation"]
+    corpus = validation_examples(corpora["validation"], config)
 
     def validate(average: MovingAverage | None) -> dict[str, float]:
         with using(average, model):

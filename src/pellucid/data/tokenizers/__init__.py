@@ -4,9 +4,10 @@ Which keys of TokenizerConfig count:
 
 | kind          | keys                                                                                             |
 |---------------|--------------------------------------------------------------------------------------------------|
-| all           | vocab_size (the specials are among them), shared, lowercase, strip_punctuation, path             |
+| all           | vocab_size (specials and sentinels are among them), shared, lowercase, strip_punctuation,        |
+|               | sentinels, path                                                                                  |
 | sentencepiece | algorithm, character_coverage, split_digits, user_defined_symbols, symbols, sample_lines,        |
-|               | sample_characters; vocab_size exact                                                              |
+|               | sample_characters, sampling; vocab_size exact                                                    |
 | word          | min_frequency; vocab_size is a cap                                                               |
 | character     | min_frequency; vocab_size is a cap                                                               |
 | spacy         | min_frequency, source_language, target_language; vocab_size is a cap                             |

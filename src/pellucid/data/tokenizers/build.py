@@ -20,7 +20,7 @@ from random import Random
 
 from pellucid.config import Task, TokenizerConfig
 from pellucid.data.tokenizers import character, sentencepiece, spacy_words, word
-from pellucid.data.tokenizers.interface import Tidy, Tokenizer
+from pellucid.data.tokenizers.interface import Tidy, Tokenizer, sentinels
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.data.tokenizers.vocabulary import Rule, VocabularyTokenizer, frequent, tokens_from
 from pellucid.errors import CheckpointError, ConfigError, DataError
@@ -190,7 +190,10 @@ def _train_vocabularies(config: TokenizerConfig, pairs: Iterable[tuple[str, str]
             count.update(rule.split(tidy(text)))
     if not all(counts):
         raise DataError("there is no text to train the tokenizer on", where="data.train", why="every line is empty")
-    tokens = [frequent(count, config.min_frequency, config.vocab_size) for count in counts]
+    names = sentinels(config.sentinels)
+    for count, name in itertools.product(counts, names):
+        del count[name]
+    tokens = [[*names, *frequent(count, config.min_frequency, config.vocab_size - len(names))] for count in counts]
     return _from_tokens(tokens, rules, config)
 
 

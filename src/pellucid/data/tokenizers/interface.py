@@ -11,7 +11,13 @@ from typing import Protocol
 
 PAD, UNK, BOS, EOS = range(4)
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")  # their names in pictures; in a text, the same letters are plain text
+FIRST_SENTINEL = len(SPECIALS)  # sentinels follow at once, where there are any
 UNKNOWN = "⁇"  # what an unknown piece decodes to
+
+
+def sentinels(count: int) -> list[str]:
+    """The names of T5's sentinels, in the order of their ids. Unlike specials they are made of text that holds them."""
+    return [f"<extra_id_{number}>" for number in range(count)]
 
 
 class Tokenizer(Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 from pellucid.config import TokenizerConfig
-from pellucid.data.tokenizers.interface import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Tidy
+from pellucid.data.tokenizers.interface import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Tidy, sentinels
 from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.errors import ConfigError, DataError
 
@@ -59,6 +59,22 @@ class SentencePieceTokenizer:
         ids: list[list[int]] = self._processor.encode([self._tidy(text) for text in texts])
         return ids
 
+    def resegment(self, rows: Sequence[Sequence[int]], strength: float, seed: int) -> list[list[int]]:
+        """The texts of `rows`, which hold no special id but UNK, in pieces that are drawn anew.
+
+        Args:
+            strength: the probability that a merge is left out (BPE-dropout, Provilkov et al. 2020), or the α that
+                sharpens the probabilities of the segmentations (unigram sampling, Kudo 2018).
+            seed: 0 to 2^32 - 2; the same seed and rows give the same pieces.
+        """
+        import sentencepiece
+
+        sentencepiece.set_random_generator_seed(seed)  # that of the one thread which is started for these texts
+        texts = self._processor.decode([list(row) for row in rows])
+        pieces: list[list[int]] = self._processor.encode(texts, enable_sampling=True, alpha=strength, nbest_size=-1,
+                                                         num_threads=1)
+        return pieces
+
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._processor.decode([i for i in ids if i not in (PAD, BOS, EOS)]))
 
@@ -78,8 +94,9 @@ def train(config: TokenizerConfig, texts: Iterable[str], tidy: Tidy) -> Sentence
     """
     import sentencepiece
 
-    symbols = list(dict.fromkeys([*config.user_defined_symbols, *symbols_of(config.symbols)]))
     _check_symbols(config.user_defined_symbols)
+    named = [*config.user_defined_symbols, *symbols_of(config.symbols)]
+    symbols = list(dict.fromkeys([*sentinels(config.sentinels), *named]))
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -1,0 +1,139 @@
+"""What is learned from: the corpus as it is, or, where the configuration asks for it, drawn anew in each epoch. First
+subwords are sampled, then spans corrupted.
+
+What an epoch holds is a pure function of (seed, epoch), so that resuming needs no more than a step number. It is drawn
+as a whole when the epoch begins, since the lengths decide who stands beside whom, and lies in files that have no name:
+memory holds only the pages in use, and the system removes them with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import IO, Any
+
+import numpy as np
+
+from pellucid.config import RunConfig
+from pellucid.data.corpus import Corpus, Examples, Sequences
+from pellucid.data.span_corruption import corrupt_rows, sentinels_for
+from pellucid.data.subword_sampling import resegment_rows
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
+from pellucid.errors import ConfigError
+from pellucid.files import cache_folder, make_folder, output_errors
+
+_AT_ONCE = 10_000
+
+Rows = list[list[int]]
+Draw = Callable[[Rows, Rows, Random], tuple[Rows, Rows]]  # gives sources and targets another form
+
+
+def training_examples(corpus: Corpus, tokenizers: Tokenizers, config: RunConfig) -> Examples:
+    """The training data as each epoch has it."""
+    draws: list[Draw] = []
+    if config.tokenizer.sampling:
+        draws.append(_sampling(tokenizers, config))
+    if config.data.objective == "span_corruption":
+        draws.append(corrupt_rows)
+    return Drawn(corpus, draws, config.seed) if draws else corpus
+
+
+def validation_examples(corpus: Corpus, config: RunConfig) -> Corpus:
+    """The validation data: never sampled, and corrupted in one way, which is the same in all runs."""
+    return Drawn(corpus, [corrupt_rows], seed=0).in_epoch(0) if config.data.objective == "span_corruption" else corpus
+
+
+def check_tokenizers(config: RunConfig, tokenizers: Tokenizers) -> None:
+    """Refuses tokenizers that cannot do what `config` asks of them.
+
+    Raises:
+        ConfigError: sampling without SentencePiece; span corruption with two vocabularies, or too few sentinels.
+    """
+    sides = (tokenizers.source, tokenizers.target)
+    if config.tokenizer.sampling and not all(isinstance(side, SentencePieceTokenizer) for side in sides):
+        raise ConfigError("tokenizer.sampling needs pieces of words", where="tokenizer.sampling",
+                          why=f"these tokenizers are of the kind {tokenizers.config.kind}",
+                          fix="leave tokenizer.sampling out")
+    if config.data.objective == "span_corruption":
+        if not tokenizers.shared:
+            raise ConfigError("span corruption needs one vocabulary for source and target", where="tokenizer.shared",
+                              why="what is lost to the source goes to the target", fix="set tokenizer.shared true")
+        needed, there = sentinels_for(config.model.max_length - 1), tokenizers.config.sentinels
+        if there < needed:
+            raise ConfigError(f"texts of {config.model.max_length} tokens need {needed} sentinels, and the vocabulary "
+                              f"has {there}", where="tokenizer.sentinels",
+                              fix=f"set tokenizer.sentinels {needed}, or lower model.max_length")
+
+
+class Drawn:
+    """Examples that take another form in each epoch.
+
+    Args:
+        corpus: as it is kept.
+        draws: what is done to it, in turn.
+        seed: of everything that is drawn.
+    """
+
+    def __init__(self, corpus: Corpus, draws: Sequence[Draw], seed: int) -> None:
+        self.corpus = corpus
+        self.draws = draws
+        self.seed = seed
+
+    def in_epoch(self, epoch: int) -> Corpus:
+        """The examples as `epoch` has them, in the order of the corpus.
+
+        Raises:
+            OutputError: the disk of the cache is full.
+        """
+        folder = cache_folder("ids")
+        make_folder(folder)
+        with output_errors(folder), contextlib.ExitStack() as stack:
+            files = (stack.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in range(2))
+            sides = [_Written(file, side.tokens.dtype)
+                     for file, side in zip(files, (self.corpus.source, self.corpus.target), strict=True)]
+            for start in range(0, len(self.corpus), _AT_ONCE):
+                for side, rows in zip(sides, self._drawn(epoch, start), strict=True):
+                    side.write(rows)
+            source, target = (side.read() for side in sides)
+        return Corpus(source, target, self.corpus.report)
+
+    def _drawn(self, epoch: int, start: int) -> tuple[Rows, Rows]:
+        part = range(start, min(start + _AT_ONCE, len(self.corpus)))
+        sources, targets = ([side[i].tolist() for i in part] for side in (self.corpus.source, self.corpus.target))
+        random = Random(f"{self.seed} {epoch} {start}")
+        for draw in self.draws:
+            sources, targets = draw(sources, targets, random)
+        return sources, targets
+
+
+def _sampling(tokenizers: Tokenizers, config: RunConfig) -> Draw:
+    """Of both sides; a label has no pieces."""
+    def resegment(rows: Rows, tokenizer: object, random: Random) -> Rows:
+        assert isinstance(tokenizer, SentencePieceTokenizer)
+        return resegment_rows(rows, tokenizer, config.tokenizer.sampling, config.model.max_length, random)
+
+    def draw(sources: Rows, targets: Rows, random: Random) -> tuple[Rows, Rows]:
+        sources = resegment(sources, tokenizers.source, random)
+        return sources, targets if tokenizers.labels else resegment(targets, tokenizers.target, random)
+
+    return draw
+
+
+class _Written:
+    """Sequences that are written one after another into a file, with ids of this type."""
+
+    def __init__(self, file: IO[bytes], dtype: np.dtype[Any]) -> None:
+        self.file, self.dtype, self.lengths = file, dtype, [0]
+
+    def write(self, rows: Rows) -> None:
+        self.file.write(np.fromiter(itertools.chain.from_iterable(rows), self.dtype).tobytes())
+        self.lengths += map(len, rows)
+
+    def read(self) -> Sequences:
+        """All of them; the file may be closed then."""
+        self.file.flush()
+        return Sequences(np.memmap(self.file, self.dtype, mode="r"), np.cumsum(self.lengths, dtype=np.int64))

@@ -1,0 +1,108 @@
+"""Fine-tuning: a run that starts from the best weights of another one, with its vocabulary.
+
+The same task takes every weight. A classifier that starts from a seq2seq run, or from one with other labels, takes the
+encoder and its embedding; its head is new. Nothing is cut or padded to fit: what does not match is refused by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from pellucid.config import RunConfig, TokenizerConfig
+from pellucid.data.examples import check_tokenizers
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.errors import ConfigError
+from pellucid.files import read_json, sha256, write_json
+from pellucid.run import Run, load
+
+_KEY = "train.initialize_from"
+_ENCODER = ("encoder.", "source_embedding.")
+_FREE = {"dropout", "attention_dropout", "feed_forward_dropout", "max_length"}  # a fine-tuned model may have its own
+_SHOWN = 5
+
+
+def source_of(config: RunConfig) -> Run | None:
+    """The run that `config` starts from, opened and compared with it; None where it starts from nothing.
+
+    Raises:
+        CheckpointError: no such run, nothing trained in it yet, or it is damaged.
+        ConfigError: a classifier cannot become seq2seq; its tokenizer or model is configured otherwise, or cannot
+            do what is asked of it.
+    """
+    if config.train.initialize_from is None:
+        return None
+    source = load(config.train.initialize_from)
+    if source.config.task == "classification" and config.task == "seq2seq":
+        raise ConfigError("a seq2seq run cannot start from a classifier", where=_KEY,
+                          why="it has no decoder and no target vocabulary", fix="start from a seq2seq run")
+    _check_tokenizer(config, source.tokenizers.config)
+    check_tokenizers(config, source.tokenizers)
+    _check_model(config, source)
+    return source
+
+
+def _check_tokenizer(config: RunConfig, there: TokenizerConfig) -> None:
+    """A key that is given, and is not that of the run to start from, would be ignored in silence."""
+    default, differing = TokenizerConfig(), []
+    for field in dataclasses.fields(TokenizerConfig):
+        before, now = (getattr(one, field.name) for one in (there, config.tokenizer))
+        is_free = field.name == "sampling" or (field.name == "shared" and config.task == "classification")
+        if now != getattr(default, field.name) and now != before and not is_free:
+            differing.append(f"{field.name}: {before} there, {now} here")
+    if differing:
+        raise ConfigError(f"the tokenizer is configured otherwise than that of {config.train.initialize_from}",
+                          where="tokenizer", why="; ".join(differing),
+                          fix="leave the tokenizer section out: weights keep the vocabulary they learned")
+
+
+def _check_model(config: RunConfig, source: Run) -> None:
+    free = set(_FREE)
+    if config.task == "seq2seq":
+        free |= {"pooling"}
+    else:
+        free |= {"decoder_layers", "tie_embeddings"} | ({"pooling"} if source.config.task == "seq2seq" else set())
+    if config.model.attention != "window":
+        free |= {"window"}
+    here, there = (dataclasses.asdict(one.model) for one in (config, source.config))
+    differing = [f"{key}: {there[key]} there, {here[key]} here" for key in here
+                 if key not in free and here[key] != there[key]]
+    if differing:
+        raise ConfigError(f"the model is configured otherwise than that of {source.folder}", where="model",
+                          why="; ".join(differing), fix=f"use the model section of {source.folder / 'config.yaml'}")
+
+
+def initialize_from(source: Run, model: nn.Module, tokenizers: Tokenizers, out: Path,
+                    say: Callable[[str], None]) -> None:
+    """Copies the weights of `source` into `model`, and writes which into `out`/initialized_from.json.
+
+    Raises:
+        ConfigError: a tensor is missing on one side, or has another shape.
+    """
+    whole = source.config.task != "classification" or source.tokenizers.labels == tokenizers.labels
+    whole = whole and type(source.model) is type(model)
+    theirs = dict(source.model.named_parameters())
+    ours = dict(model.named_parameters())
+    taken = {name for name in theirs.keys() | ours.keys() if whole or name.startswith(_ENCODER)}
+    shapes = {name: [tuple(side[name].shape) if name in side else "none" for side in (theirs, ours)] for name in taken}
+    wrong = sorted(name for name, (there, here) in shapes.items() if there != here)
+    if wrong:
+        listed = "; ".join(f"{name}: {shapes[name][0]} there, {shapes[name][1]} here" for name in wrong[:_SHOWN])
+        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        raise ConfigError(f"{len(wrong)} tensors do not fit those of {source.folder}", where=_KEY, why=listed + more,
+                          fix=f"use the model section of {source.folder / 'config.yaml'}")
+    with torch.no_grad():
+        for name in taken:
+            ours[name].copy_(theirs[name])
+    new = sorted(ours.keys() - taken)
+    best = read_json(source.folder / "best.json")
+    write_json(out / "initialized_from.json", {
+        "run": str(source.folder), "checkpoint": best["checkpoint"],
+        "sha256": sha256(source.folder / "checkpoints" / best["checkpoint"] / "model.safetensors"),
+        "taken": len(taken), "new": new})
+    what = "all weights" if whole else f"the encoder and its embedding ({len(new)} tensors begin anew)"
+    say(f"initialized from {source.folder} ({best['checkpoint']}): {what}")
