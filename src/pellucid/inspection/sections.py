@@ -54,7 +54,8 @@ def attention(examples: Sequence[Example], note: str, save: Save) -> Section:
                 body += "".join(_layer(example, name, number, save) for name in names) + "</details>\n"
     lead = ("Each row is a token and says where it looked: the brighter a dot, the more of that column's token was "
             "mixed in; a row sums to 1. Decoder rows are the token being written, its self-attention columns the "
-            "tokens already there. Recorded in one pass over the whole sentence, with the model's own output as the target.")
+            "tokens already there. Recorded in one pass over the whole sentence, with the model's own "
+            "output as the target.")
     return Section("attention", "Attention", lead, f"<p>attention weight {scale()}</p>\n{body}")
 
 
@@ -172,7 +173,8 @@ def training(run: Run, save: Save) -> Section:
     if not any(event["event"] == "train" for event in events):
         return Section("training", "Training", lead, paragraph("There is no metrics.jsonl with training steps in this "
                                                                "run folder, so there are no curves."))
-    body = picture(save("training", training_curves(events, unit_of(run))), "Loss, learning rate and gradient norm over training.")
+    body = picture(save("training", training_curves(events, unit_of(run))),
+                   "Loss, learning rate and gradient norm over training.")
     norms = flow(events, "gradient_norms", "Gradient norm of each part, before clipping", "‖g‖₂, logarithmic")
     ratios = flow(events, "update_ratios", "Update-to-weight ratio of each part", "‖Δw‖₂ / ‖w‖₂, logarithmic")
     if norms is None or ratios is None:
