@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+Check = Callable[[str], set[str]]
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage",
          "--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
          "--v=0", "--host-resolver-rules=MAP * ~NOTFOUND"]
-
-
-def check_page(html: str) -> Any:
-    """The checks of tests/inspection/test_page.py."""
-    place = Path(__file__).parents[1] / "inspection" / "test_page.py"
-    spec = importlib.util.spec_from_file_location("page_checks", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.check_page(html)
+BY_ITSELF = "not an origin"  # who asked, in the browser's log of its network, where no page did
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +40,9 @@ def inspected_classifier(cli: Any, classifier: Path) -> Path:
     return classifier / "inspection"
 
 
-def test_the_page_and_its_pictures(inspected: Path) -> None:
+def test_the_page_and_its_pictures(inspected: Path, check_page: Check) -> None:
     html = (inspected / "index.html").read_text(encoding="utf-8")
-    checker = check_page(html)
-    assert {"attention", "heads", "positions", "training", "parameters", "shapes"} == set(checker.ids)
+    assert check_page(html) == {"attention", "heads", "positions", "training", "parameters", "shapes"}
     names = {path.name for path in inspected.iterdir()}
     kinds = ["encoder-layers-0-self_attention", "decoder-layers-0-self_attention", "decoder-layers-0-cross_attention"]
     assert names == {"index.html", "head-entropy.png", "head-distance.png", "head-importance.png", "positions.png",
@@ -63,14 +53,14 @@ def test_the_page_and_its_pictures(inspected: Path) -> None:
     assert html.count('class="map"') == 2 * 3 * 2  # sentences, attentions, heads
 
 
-def test_the_page_of_a_classifier(inspected_classifier: Path) -> None:
+def test_the_page_of_a_classifier(inspected_classifier: Path, check_page: Check) -> None:
     html = (inspected_classifier / "index.html").read_text(encoding="utf-8")
-    assert "confusion" in check_page(html).ids
+    assert "confusion" in check_page(html)
     assert (inspected_classifier / "confusion.png").exists()
     assert "The sentences are from the test data." in html
 
 
-def test_what_is_absent_is_said(cli: Any, copy: Path) -> None:
+def test_what_is_absent_is_said(cli: Any, copy: Path, check_page: Check) -> None:
     (copy / "metrics.jsonl").unlink()
     shutil.rmtree(copy / "data")
     config = copy / "config.yaml"
@@ -104,19 +94,43 @@ def test_what_cannot_be_is_refused(cli: Any, run: Path, tmp_path: Path) -> None:
     cli("inspect", tmp_path).says(4, "not a run folder")
 
 
-@pytest.mark.parametrize("width", [1200, 400])
-def test_in_a_browser_nothing_is_asked_for_and_nothing_goes_wrong(inspected: Path, inspected_classifier: Path,
-                                                                  tmp_path: Path, width: int) -> None:
+def test_characters_that_no_font_has_are_told(cli: Any, run: Path, tmp_path: Path,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.inspection.inspect.missing_glyphs", lambda labels: "春眠")
+    done = cli("inspect", run, "--text", "1 2", "--pairs", "0", "--out", tmp_path)
+    assert done.code == 0
+    assert "no font here has 春 眠" in done.err
+    assert "no font" not in done.out
+    assert "has 春 眠, so they are boxes" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def browse(page: Path, folder: Path, width: int) -> tuple[list[str], list[str]]:
+    """Opens a page in a headless Chromium: the lines of its console, and every address that it asked for."""
     if BROWSER is None:
         assert not os.environ.get("PELLUCID_REQUIRE_BROWSER"), "no Chromium here, and PELLUCID_REQUIRE_BROWSER is set"
         pytest.skip("no Chromium here: install the Debian package chromium")
-    for number, folder in enumerate((inspected, inspected_classifier)):
-        shot, log = tmp_path / f"{number}.png", tmp_path / f"net{number}.json"
-        done = subprocess.run([BROWSER, *FLAGS, f"--user-data-dir={tmp_path / f'user{number}'}",
-                               f"--window-size={width},900", f"--screenshot={shot}", f"--log-net-log={log}",
-                               (folder / "index.html").as_uri()],
-                              capture_output=True, text=True, timeout=240, check=False)
-        assert shot.exists(), done.stderr
-        assert "CONSOLE" not in done.stderr, done.stderr
-        asked = set(re.findall(r'"url":"([a-z]+:[^"]{0,80})', log.read_text(encoding="utf-8")))
-        assert not {url for url in asked if url.startswith(("http", "ws", "ftp"))}, asked
+    shot, log = folder / "shot.png", folder / "network.json"
+    done = subprocess.run([BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900",
+                           f"--screenshot={shot}", f"--log-net-log={log}", page.as_uri()],
+                          capture_output=True, text=True, timeout=240, check=False)
+    assert shot.exists(), done.stderr
+    told = [event.get("params", {}) for event in json.loads(log.read_text(encoding="utf-8"))["events"]]
+    asked = [params["url"] for params in told if params.get("initiator", BY_ITSELF) != BY_ITSELF]
+    return [line for line in done.stderr.splitlines() if "CONSOLE" in line], asked
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+def test_in_a_browser_nothing_goes_wrong_and_nothing_is_asked_for(
+        inspected: Path, inspected_classifier: Path, tmp_path: Path, width: int) -> None:
+    for folder in (inspected, inspected_classifier):
+        (tmp_path / folder.name).mkdir()
+        assert browse(folder / "index.html", tmp_path / folder.name, width) == ([], [])
+
+
+def test_the_browser_would_tell(tmp_path: Path) -> None:
+    """The test above sees what it looks for."""
+    page = tmp_path / "page.html"
+    page.write_text('<!DOCTYPE html><img src="http://example.invalid/a.png"><script>console.error("oh")</script>')
+    console, asked = browse(page, tmp_path, 400)
+    assert any("oh" in line for line in console)
+    assert asked == ["http://example.invalid/a.png"]

@@ -12,8 +12,15 @@ import torch
 from pellucid.config import from_mapping
 from pellucid.data.tokenizers.build import train_tokenizers
 from pellucid.inspection.examples import attend, encode, look_at, visible
-from pellucid.inspection.measures import distance, entropy, importance, looking, losses, parameters_by_part
-from pellucid.inspection.positions import added, by_distance, preferred, turned
+from pellucid.inspection.measures import (
+    distance,
+    entropy,
+    entropy_and_distance,
+    importance,
+    losses,
+    parameters_by_part,
+)
+from pellucid.inspection.positions import bias_matrix, by_distance, encoding_matrix, rotation_cosines
 from pellucid.inspection.record import attentions, spoken, without_head
 from pellucid.inspection.shapes import shapes
 from pellucid.model.build import build, build_classifier
@@ -99,8 +106,8 @@ def test_a_classifier_is_measured_too(tmp_path: Path) -> None:
     expected = [-math.log(one.probabilities[label]) for one, label in zip(probabilities, "xyy", strict=True)]
     torch.testing.assert_close(nats, torch.tensor(expected, dtype=torch.float64), rtol=1e-4, atol=1e-5)
     assert counts.tolist() == [1, 1, 1]
-    far, _ = looking(run, pairs)
-    assert far.values.shape == (2, 3)
+    bits, _ = entropy_and_distance(run, pairs)
+    assert bits.values.shape == (2, 3)
     assert look_at(run, "a b", None).source_tokens == ("‹start›", "a", "b")
     assert shapes(run, *pairs[0])[-1].output == (1, 2)
 
@@ -133,17 +140,17 @@ def test_shapes_are_told_in_order_and_nested(tmp_path: Path) -> None:
 
 def test_positions_as_the_schemes_define_them(tmp_path: Path) -> None:
     model = make_run(tmp_path).model
-    table = added(model.encoder.position, 5, 12)
+    table = encoding_matrix(model.encoder.position, 5, 12)
     torch.testing.assert_close(table[:, 0], torch.arange(5.0).sin())
     first = next(iter(attentions(make_run(tmp_path, position="rotary").model).values()))
-    torch.testing.assert_close(turned(first, 5)[:, 0], torch.arange(5.0).cos())
+    torch.testing.assert_close(rotation_cosines(first, 5)[:, 0], torch.arange(5.0).cos())
     first = next(iter(attentions(make_run(tmp_path, position="alibi").model).values()))
-    distances, lines = by_distance(preferred(first, 4))
+    distances, lines = by_distance(bias_matrix(first, 4))
     assert distances.tolist() == [-3, -2, -1, 0, 1, 2, 3]
     torch.testing.assert_close(lines, -torch.tensor(alibi_slopes(3))[:, None] * distances.abs())
     for position in ("t5", "transformer_xl"):
         first = next(iter(attentions(make_run(tmp_path, position=position).model).values()))
-        bias = preferred(first, 6)
+        bias = bias_matrix(first, 6)
         distances, lines = by_distance(bias)
         for query in range(6):
             torch.testing.assert_close(bias[:, query], lines[:, 5 - query : 11 - query])

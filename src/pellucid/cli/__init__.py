@@ -33,6 +33,7 @@ First steps:
   pellucid train multi30k-en-de --dry-run          what a recipe is made of
   pellucid train my.yaml --out runs/mine           your own data
   echo "the cat sleeps ." | pellucid translate runs/demo
+  pellucid inspect runs/demo                       pictures of what it attends to
 """
 
 

@@ -57,7 +57,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Some:
+class Sample:
     """The first pairs of a split, or the reason why there are none."""
 
     split: str
@@ -65,13 +65,13 @@ class Some:
     reason: str = ""
 
 
-def first_pairs(run: Run, splits: Sequence[str], count: int) -> Some:
+def first_pairs(run: Run, splits: Sequence[str], count: int) -> Sample:
     """The first usable pairs of the first of these splits that the run has and that can be read."""
     reason = "the run has none of the splits " + ", ".join(splits)
     try:
         found = open_splits(run.config, run.folder)
     except UserError as error:
-        return Some("", (), error.what)
+        return Sample("", (), error.what)
     for name in splits:
         if name in found:
             try:
@@ -81,8 +81,8 @@ def first_pairs(run: Run, splits: Sequence[str], count: int) -> Some:
                 reason = f"the {name} data cannot be read: {error.what}" + (f" ({error.where})" if error.where else "")
                 continue
             if pairs:
-                return Some(name, pairs)
-    return Some("", (), reason)
+                return Sample(name, pairs)
+    return Sample("", (), reason)
 
 
 def _is_usable(run: Run, pair: tuple[str, str]) -> bool:
@@ -132,12 +132,12 @@ def look_at(run: Run, source: str, reference: str | None) -> Example:
     else:
         output = run.generate([source], n_best=1)[0].text
     ids, target = encode(run, [(source, output)])[0]
-    written = () if probabilities else labels(run.tokenizers.target, target)
-    return Example(source, output, reference, labels(run.tokenizers.source, ids), written,
+    written = () if probabilities else token_names(run.tokenizers.target, target)
+    return Example(source, output, reference, token_names(run.tokenizers.source, ids), written,
                    ("‹start›", *written[:-1]) if written else (), attend(run, ids, target), probabilities)
 
 
-def labels(tokenizer: Tokenizer, ids: Ids) -> tuple[str, ...]:
+def token_names(tokenizer: Tokenizer, ids: Ids) -> tuple[str, ...]:
     """A name for each id: its piece, with what cannot be seen made visible."""
     pieces = tokenizer.pieces(ids.tolist())
     return tuple(_NAMES.get(int(i)) or visible(piece) for i, piece in zip(ids, pieces, strict=True))

@@ -12,10 +12,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from pellucid.inspection.style import SEQUENTIAL
+from pellucid.inspection.style import SEQUENTIAL, is_upright, letters
 
-_CELL = 16  # CSS pixels a side
-_LETTER, _WIDE = 7.0, 13.0  # CSS pixels of a letter, of a Chinese character, in the labels
+_CELL, _LETTER = 16, 7  # CSS pixels: the side of a dot, the width of a letter in the labels
 
 
 def text(value: object) -> str:
@@ -57,27 +56,28 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[
 
 def attention_map(weights: Tensor, rows: Sequence[str], columns: Sequence[str], name: str) -> str:
     """Weights [T, S] as a picture of one dot a weight, enlarged without blur, with its labels as text."""
-    left = max(map(_width, rows), default=0) + 8
-    top = max(map(_width, columns), default=0) + 8
+    left = _LETTER * max(map(letters, rows), default=0) + 8
+    top = max((_CELL if is_upright(column) else _LETTER * letters(column) for column in columns), default=0) + 8
     width, height = left + _CELL * len(columns), top + _CELL * len(rows)
     lines = ""
     for i, row in enumerate(rows):
-        x, y = left - 4, top + _CELL * (i + 0.5) + 4
-        lines += f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="end">{text(row)}</text>'
+        lines += f'<text x="{left - 4}" y="{top + _CELL * i + 12}" text-anchor="end">{text(row)}</text>'
     for i, column in enumerate(columns):
-        x, y = left + _CELL * (i + 0.5) + 4, top - 4
-        lines += f'<text x="{x:.0f}" y="{y:.0f}" transform="rotate(-90 {x:.0f} {y:.0f})">{text(column)}</text>'
-    dots = (f'<image href="{data_uri(_dots(weights))}" x="{left:.0f}" y="{top:.0f}" '
-            f'width="{_CELL * len(columns)}" height="{_CELL * len(rows)}" preserveAspectRatio="none"/>')
-    return (f'<figure class="map"><svg role="img" aria-label="{text(name)}" width="{width:.0f}" height="{height:.0f}" '
-            f'viewBox="0 0 {width:.0f} {height:.0f}">{dots}{lines}</svg><figcaption>{text(name)}</figcaption></figure>')
+        x, y = left + _CELL * i + 8, top - 4
+        place = (f'x="{x}" y="{y}" text-anchor="middle"' if is_upright(column)
+                 else f'x="{x + 4}" y="{y}" transform="rotate(-90 {x + 4} {y})"')
+        lines += f"<text {place}>{text(column)}</text>"
+    box = f'x="{left}" y="{top}" width="{_CELL * len(columns)}" height="{_CELL * len(rows)}"'
+    dots = f'<image href="{data_uri(_dots(weights))}" {box} preserveAspectRatio="none"/><rect {box}/>'
+    return (f'<figure class="map"><svg role="img" aria-label="{text(name)}" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}">{dots}{lines}</svg><figcaption>{text(name)}</figcaption></figure>')
 
 
 @cache
 def scale() -> str:
     """The colours of attention weights from 0 to 1."""
     strip = data_uri(_dots(torch.linspace(0, 1, 64)[None]))
-    return f'<span class="scale">0 <img src="{strip}" width="160" height="12" alt="dark blue to yellow"> 1</span>'
+    return f'<span class="scale">0 <img src="{strip}" width="160" height="12" alt="pale yellow to dark blue"> 1</span>'
 
 
 def _dots(weights: Tensor) -> bytes:
@@ -88,6 +88,3 @@ def _dots(weights: Tensor) -> bytes:
     imsave(data, colormaps[SEQUENTIAL](weights.clamp(0, 1).numpy(), bytes=True), format="png")
     return data.getvalue()
 
-
-def _width(label: str) -> float:
-    return sum(_WIDE if unicodedata.east_asian_width(c) in "WF" else _LETTER for c in label)

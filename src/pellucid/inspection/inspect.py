@@ -10,8 +10,9 @@ from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import make_folder, read_json, write_bytes, write_text
 from pellucid.inspection import sections
 from pellucid.inspection.examples import Example, choose, encode, first_pairs, look_at
-from pellucid.inspection.measures import importance, looking
-from pellucid.inspection.page import Section, page
+from pellucid.inspection.measures import HeadMeasures, entropy_and_distance, importance
+from pellucid.inspection.page import Save, Section, page
+from pellucid.inspection.position_section import positions
 from pellucid.inspection.shapes import shapes
 from pellucid.inspection.style import missing_glyphs
 from pellucid.run import Run
@@ -24,10 +25,12 @@ PAGE = "index.html"
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was written: the page, and the names of the pictures beside it."""
+    """What was written: the page, the names of the pictures beside it, and the characters that no font here could draw
+    in them."""
 
     page: Path
     pictures: tuple[str, ...]
+    missing: str
 
 
 def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable[[str], None]) -> Inspection:
@@ -59,17 +62,17 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
     labels = [token for one in examples for token in (*one.source_tokens, *one.written)]
     missing = missing_glyphs([*labels, *run.tokenizers.labels])
     note = origin if not missing else (
-        f"{origin} No font on this machine draws {' '.join(missing[:40])}: they are boxes in the PNG files; this page "
-        "has them as text, in the fonts of its reader. A font with Chinese, such as Noto Sans CJK, mends the files.")
+        f"{origin} No font on the machine that drew the PNG files has {' '.join(missing[:40])}, so they are boxes "
+        "there; on this page they are text, in the fonts of its reader.")
     steps = shapes(run, *encode(run, [(examples[0].source, examples[0].output)])[0])
     found: list[Section | None] = [
-        sections.attention(examples, note, save), _heads(run, pairs, say, save), sections.positions(run, save),
+        sections.attention(examples, note, save), _heads(run, pairs, say, save), positions(run, save),
         sections.training(run, save), sections.parameters(run), sections.shapes(steps, run),
         sections.confusion(run, save)]
     html = page(f"Inside {run.folder.name or run.folder.resolve().name}", _facts(run),
                 [section for section in found if section is not None])
     write_text(out / PAGE, html)
-    return Inspection(out / PAGE, tuple(names))
+    return Inspection(out / PAGE, tuple(names), missing)
 
 
 def _examples(run: Run, texts: Sequence[str], say: Callable[[str], None]) -> tuple[list[Example], str]:
@@ -78,12 +81,12 @@ def _examples(run: Run, texts: Sequence[str], say: Callable[[str], None]) -> tup
         wanted: list[tuple[str, str | None]] = [(one, None) for one in texts]
         origin = ""
     else:
-        some = first_pairs(run, ("test", "validation"), _LOOKED_THROUGH)
-        if not some.pairs:
-            raise ConfigError("there is no sentence to look at", where=str(run.folder), why=some.reason,
+        sample = first_pairs(run, ("test", "validation"), _LOOKED_THROUGH)
+        if not sample.pairs:
+            raise ConfigError("there is no sentence to look at", where=str(run.folder), why=sample.reason,
                               fix="give one or more: --text 'a sentence'")
-        wanted = list(choose(run, some.pairs, _SENTENCES))
-        origin = f"The sentences are from the {some.split} data."
+        wanted = list(choose(run, sample.pairs, _SENTENCES))
+        origin = f"The sentences are from the {sample.split} data."
     examples = []
     for number, (source, reference) in enumerate(wanted, start=1):
         say(f"sentence {number} of {len(wanted)}")
@@ -91,20 +94,20 @@ def _examples(run: Run, texts: Sequence[str], say: Callable[[str], None]) -> tup
     return examples, origin
 
 
-def _heads(run: Run, count: int, say: Callable[[str], None], save: sections.Save) -> Section:
+def _heads(run: Run, count: int, say: Callable[[str], None], save: Save) -> Section:
     unit = sections.unit_of(run)
     if count == 0:
-        return sections.heads(None, None, "The heads were not measured: --pairs 0 asked for none.", unit, save)
-    some = first_pairs(run, ("validation", "test"), count)
-    if not some.pairs:
-        return sections.heads(None, None, f"The heads could not be measured: {some.reason}.", unit,
-                              save)
-    pairs = encode(run, some.pairs)
-    say(f"heads on {len(pairs):,} {some.split} pairs")
+        return sections.heads(None, "The heads were not measured: --pairs 0 asked for none.", unit, save)
+    sample = first_pairs(run, ("validation", "test"), count)
+    if not sample.pairs:
+        return sections.heads(None, f"The heads could not be measured: {sample.reason}.", unit, save)
+    pairs = encode(run, sample.pairs)
+    say(f"heads on {len(pairs):,} {sample.split} pairs")
     seen = pairs[:_FOR_LOOKING]
-    about = (f"Measured on the first {len(pairs):,} pairs of the {some.split} data with their given targets, entropy "
+    about = (f"Measured on the first {len(pairs):,} pairs of the {sample.split} data with their given targets, entropy "
              f"and distance on the first {len(seen):,}.")
-    return sections.heads(looking(run, seen), importance(run, pairs, say), about, unit, save)
+    measured = HeadMeasures(*entropy_and_distance(run, seen), *importance(run, pairs, say))
+    return sections.heads(measured, about, unit, save)
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:

@@ -45,7 +45,22 @@ class HeadTable:
     errors: Tensor | None = None
 
 
-def looking(run: Run, pairs: Sequence[Pair]) -> tuple[HeadTable, HeadTable]:
+@dataclass(frozen=True)
+class HeadMeasures:
+    """What is known of every head.
+
+    Attributes:
+        entropy: in bits.  distance: in tokens.
+        importance: what the loss gains without the head.  loss: of the whole model; both in nats a target token.
+    """
+
+    entropy: HeadTable
+    distance: HeadTable
+    importance: HeadTable
+    loss: float
+
+
+def entropy_and_distance(run: Run, pairs: Sequence[Pair]) -> tuple[HeadTable, HeadTable]:
     """The mean entropy (bits) and the mean distance (tokens) of every head, over all queries of all pairs."""
     names = tuple(attentions(run.model))
     sums = {name: torch.zeros(2, run.config.model.n_heads) for name in names}

@@ -3,7 +3,7 @@ its head, it has no script, and its policy forbids the browser to fetch anything
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pellucid.inspection.html import text
@@ -30,6 +30,7 @@ figure > img { max-width: 100%; height: auto; }
 .map image { image-rendering: pixelated; }
 .map svg { display: block; font-size: 12px; }
 .map text { fill: var(--ink); }
+.map rect { fill: none; stroke: var(--line); }
 .scale { color: var(--soft); font-size: .9rem; white-space: nowrap; }
 .scale img { vertical-align: middle; image-rendering: pixelated; }
 details { margin: .3rem 0; border: 1px solid var(--line); border-radius: .4rem; padding: .3rem .8rem; }
@@ -46,6 +47,9 @@ dd { margin: 0; overflow-wrap: anywhere; }
 .note { border-left: 4px solid #e69f00; padding: .3rem .8rem; background: #fdf6e7; }
 @media print { details { break-inside: avoid; } nav { display: none; } }
 """
+
+
+Save = Callable[[str, bytes], bytes]  # keeps a picture under a name, and gives it back
 
 
 @dataclass(frozen=True)

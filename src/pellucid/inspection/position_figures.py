@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -10,64 +11,74 @@ from torch import Tensor
 from pellucid.inspection.positions import by_distance
 from pellucid.inspection.style import DIVERGING, as_png, drawing, line_of
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _NEAR = 32  # tokens, that curves of a bias show on either side
 
 
 def encoding(matrix: Tensor, title: str) -> bytes:
-    """A matrix [positions, D] that is added to embeddings: itself, some of its columns as curves, and the cosine of
-    every two positions."""
+    """A matrix [positions, D] that is added to embeddings: itself, some of its columns as curves, and the cosine
+    similarity of every two positions."""
     from matplotlib.figure import Figure
 
-    length, width = matrix.shape
-    limit = float(matrix.abs().max()) or 1.0
+    width, limit = matrix.shape[1], float(matrix.abs().max()) or 1.0
     with drawing():
         figure = Figure(figsize=(9.0, 7.6), layout="constrained")
         figure.suptitle(title)
-        places = figure.subplot_mosaic([["matrix", "matrix"], ["curves", "cosine"]], width_ratios=(1.5, 1))
+        places = figure.subplot_mosaic([["matrix", "matrix"], ["curves", "cosine"]], width_ratios=(1.4, 1))
         image = places["matrix"].imshow(matrix.numpy(), aspect="auto", cmap=DIVERGING, vmin=-limit, vmax=limit,
                                         interpolation="nearest")
-        places["matrix"].set(title="What each position adds", xlabel="feature", ylabel="position")
-        figure.colorbar(image, ax=places["matrix"], label="value")
-        for i, feature in enumerate(dict.fromkeys(int(width * share) // 2 * 2 for share in (0, 0.1, 0.2, 0.35, 0.5))):
-            colour, dash = line_of(i)
-            places["curves"].plot(matrix[:, feature].numpy(), color=colour, linestyle=dash, label=f"{feature}")
-        places["curves"].set(title="Some features", xlabel="position", ylabel="value")
-        places["curves"].legend(title="feature", fontsize=9, loc="upper right", frameon=True)
-        places["curves"].set_xlim(0, (length - 1) * 1.25)
+        places["matrix"].set(title="Added to the embedding at each position", xlabel="feature", ylabel="position")
+        figure.colorbar(image, ax=places["matrix"], label="value", aspect=20)
+        features = [int(width * share) // 2 * 2 for share in (0, 0.1, 0.2, 0.35, 0.5)]
+        _curves(places["curves"], matrix, features, "feature", "value")
         unit = torch.nn.functional.normalize(matrix, dim=-1)
         image = places["cosine"].imshow((unit @ unit.T).numpy(), cmap=DIVERGING, vmin=-1, vmax=1)
-        places["cosine"].set(title="Likeness of two positions", xlabel="position", ylabel="position")
-        figure.colorbar(image, ax=places["cosine"], label="cosine")
+        places["cosine"].set(title="Similarity of positions", xlabel="position", ylabel="position")
+        figure.colorbar(image, ax=places["cosine"], label="cosine similarity", shrink=0.75)
+        for name in ("matrix", "cosine"):
+            _count(places[name], "both")
         return as_png(figure)
 
 
 def rotation(cosines: Tensor, title: str) -> bytes:
-    """cos of rotary angles [positions, pairs]: the matrix, some pairs as curves, and how alike equal vectors stay with
-    distance."""
+    """cos of rotary angles [positions, pairs]: the matrix, some pairs as curves, and how q·k of equal vectors changes
+    with their distance."""
     from matplotlib.figure import Figure
 
-    length, pairs = cosines.shape
+    pairs = cosines.shape[1]
     with drawing():
         figure = Figure(figsize=(9.0, 7.6), layout="constrained")
         figure.suptitle(title)
-        places = figure.subplot_mosaic([["matrix", "matrix"], ["curves", "likeness"]])
+        places = figure.subplot_mosaic([["matrix", "matrix"], ["curves", "product"]])
         image = places["matrix"].imshow(cosines.T.numpy(), aspect="auto", cmap=DIVERGING, vmin=-1, vmax=1,
                                         interpolation="nearest")
-        places["matrix"].set(title="cos of the angle that each pair of features is turned by", xlabel="position",
-                             ylabel="pair of features")
-        figure.colorbar(image, ax=places["matrix"], label="cos(angle)")
-        for i, pair in enumerate(dict.fromkeys(int(pairs * share) for share in (0, 0.125, 0.25, 0.5, 0.75))):
-            colour, dash = line_of(i)
-            places["curves"].plot(cosines[:, pair].numpy(), color=colour, linestyle=dash, label=f"{pair}")
-        places["curves"].set(title="Some pairs", xlabel="position", ylabel="cos(angle)")
-        places["curves"].set_xlim(0, (length - 1) * 1.25)
-        places["curves"].legend(title="pair", fontsize=9, loc="upper right", frameon=True)
-        places["likeness"].plot(cosines.mean(1).numpy(), color=line_of(0)[0])
-        places["likeness"].set(title="Equal vectors, at a distance", xlabel="distance (tokens)",
-                               ylabel="q·k over its value at distance 0")
-        for name in ("curves", "likeness"):
-            places[name].grid(visible=True)
+        places["matrix"].set(title="Rotation of each pair of features", xlabel="position", ylabel="pair of features")
+        _count(places["matrix"], "both")
+        figure.colorbar(image, ax=places["matrix"], label="cos(angle)", aspect=20)
+        _curves(places["curves"], cosines, [int(pairs * share) for share in (0, 0.125, 0.25, 0.5, 0.75)], "pair",
+                "cos(angle)")
+        places["product"].plot(cosines.mean(1).numpy(), color=line_of(0)[0])
+        places["product"].set(title="q·k of equal vectors", xlabel="distance (tokens)", ylabel="q·k, 1 at distance 0")
+        places["product"].grid(visible=True)
         return as_png(figure)
+
+
+def _curves(axes: Axes, matrix: Tensor, columns: Sequence[int], what: str, unit: str) -> None:
+    """Some columns of a matrix [positions, columns] as lines over the positions."""
+    for i, column in enumerate(dict.fromkeys(columns)):
+        colour, dash = line_of(i)
+        axes.plot(matrix[:, column].numpy(), color=colour, linestyle=dash, label=f"{column}")
+    axes.set(title=f"Some of the {what}s", xlabel="position", ylabel=unit)
+    axes.legend(title=what, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.grid(visible=True)
+    _count(axes, "x")
+
+
+def _count(axes: Axes, which: Literal["x", "both"]) -> None:
+    """Whole numbers at the ticks."""
+    axes.locator_params(axis=which, integer=True, min_n_ticks=1)
 
 
 def bias_matrices(biases: Sequence[Tensor], names: Sequence[str], title: str) -> bytes:
@@ -114,6 +125,6 @@ def bias_curves(biases: Sequence[Tensor], names: Sequence[str], causal: Sequence
             place.set_title(name, fontsize=10)
             place.grid(visible=True)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=9)
-        figure.supxlabel("distance: position of the key - position of the query (tokens)", fontsize=10)
+        figure.supxlabel("position of the key − position of the query (tokens)", fontsize=10)
         figure.supylabel("added to the score", fontsize=10)
         return as_png(figure)

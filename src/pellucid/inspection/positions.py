@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.positional_encoding import LearnedPosition, NoPosition
 
 
-def longest(position: nn.Module, wanted: int) -> int:
+def longest(position: NoPosition, wanted: int) -> int:
     """How many positions can be drawn."""
     return min(wanted, position.table.shape[0]) if isinstance(position, LearnedPosition) else wanted
 
 
 @torch.inference_mode()
-def added(position: NoPosition, length: int, d_model: int) -> Tensor:
+def encoding_matrix(position: NoPosition, length: int, d_model: int) -> Tensor:
     """What the `embed` door adds at positions 0 … length - 1: [length, D]."""
-    return position.embed(torch.zeros(1, length, d_model), torch.arange(length))[0]
+    device = next((parameter.device for parameter in position.parameters()), None)
+    nothing = torch.zeros(1, length, d_model, device=device)
+    return position.embed(nothing, torch.arange(length, device=device))[0].float().cpu()
 
 
 @torch.inference_mode()
-def turned(attention: MultiHeadAttention, length: int) -> Tensor:
+def rotation_cosines(attention: MultiHeadAttention, length: int) -> Tensor:
     """cos of the angle by which the `rotate` door turns each pair of features: [length, D/2H]."""
     width = attention.query.out_features // attention.n_heads
     pairs = torch.tensor([1.0, 0.0]).repeat(width // 2)
@@ -29,7 +31,7 @@ def turned(attention: MultiHeadAttention, length: int) -> Tensor:
 
 
 @torch.inference_mode()
-def preferred(attention: MultiHeadAttention, length: int) -> Tensor:
+def bias_matrix(attention: MultiHeadAttention, length: int) -> Tensor:
     """What the `bias` door adds to the scores, whatever the tokens: [H, length, length].
 
     Where the bias depends on the query (Transformer-XL), the query is the projection's own bias, u: what is left is

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +11,19 @@ import torch
 
 from pellucid.errors import CheckpointError
 from pellucid.files import read_json
-from pellucid.inspection import figures, position_figures
+from pellucid.inspection import figures
 from pellucid.inspection.curves import flow, training_curves
 from pellucid.inspection.examples import Example
 from pellucid.inspection.html import attention_map, paragraph, picture, scale, table, text
-from pellucid.inspection.measures import HeadTable, Part, parameters_by_part
-from pellucid.inspection.page import Section
-from pellucid.inspection.positions import added, longest, preferred, turned
-from pellucid.inspection.record import attentions, spoken
+from pellucid.inspection.measures import HeadMeasures, Part, parameters_by_part
+from pellucid.inspection.page import Save, Section
+from pellucid.inspection.record import spoken
 from pellucid.inspection.shapes import Step
 from pellucid.model.classifier import Classifier
-from pellucid.model.transformer import Transformer
-from pellucid.nn.positional_encoding import NoPosition
 from pellucid.run import Run
 from pellucid.train.journal import read_metrics
 
-Save = Callable[[str, bytes], bytes]  # keeps a picture under a name, and gives it back
 MOST_TOKENS = 48  # of a side, in a picture
-POSITIONS = 64
 KINDS = {"encoder": "Encoder self-attention", "self": "Decoder self-attention", "cross": "Cross-attention"}
 
 
@@ -49,17 +45,18 @@ def attention(examples: Sequence[Example], note: str, save: Save) -> Section:
         for kind, title in KINDS.items():
             names = [name for name in example.attention if kind_of(name) == kind]
             if names:
-                body += f"<details{' open' if name_is_first(kind, example) and number == 1 else ''}>"
+                body += f"<details{' open' if number == 1 and _is_first(kind, example) else ''}>"
                 body += f"<summary>{title}, sentence {number}</summary>\n"
                 body += "".join(_layer(example, name, number, save) for name in names) + "</details>\n"
-    lead = ("Each row is a token and says where it looked: the brighter a dot, the more of that column's token was "
-            "mixed in; a row sums to 1. Decoder rows are the token being written, its self-attention columns the "
-            "tokens already there. Recorded in one pass over the whole sentence, with the model's own "
-            "output as the target.")
+    lead = ("Each row is a token and shows what it attended to: the darker a cell, the more of that column's token "
+            "went into it; a row sums to 1.")
+    if any(example.written for example in examples):
+        lead += (" Rows of the decoder are the tokens being written, columns of its self-attention the tokens already "
+                 "there. Recorded in one pass with the model's own output as the target.")
     return Section("attention", "Attention", lead, f"<p>attention weight {scale()}</p>\n{body}")
 
 
-def name_is_first(kind: str, example: Example) -> bool:
+def _is_first(kind: str, example: Example) -> bool:
     """Whether pictures of this kind are shown at once: those of cross-attention, or of an encoder alone."""
     return kind == ("cross" if example.written else "encoder")
 
@@ -67,8 +64,8 @@ def name_is_first(kind: str, example: Example) -> bool:
 def _told(example: Example) -> str:
     facts = [("text", example.source), ("model", example.output)]
     facts += [("reference", example.reference)] if example.reference is not None else []
-    facts += [(label, f"{100 * share:.1f} %") for label, share in
-              sorted(example.probabilities.items(), key=lambda item: -item[1])[:5]]
+    likely = sorted(example.probabilities.items(), key=lambda item: -item[1])[:5]
+    facts += [("probabilities", ", ".join(f"{label} {100 * share:.1f} %" for label, share in likely))] if likely else []
     long = max(len(example.source_tokens), len(example.written)) > MOST_TOKENS
     facts += [("shown", f"the first {MOST_TOKENS} of {len(example.source_tokens)} tokens read"
                + (f" and of {len(example.written)} written" if example.written else ""))] if long else []
@@ -80,92 +77,36 @@ def _layer(example: Example, name: str, number: int, save: Save) -> str:
     weights = example.attention[name][:, : len(rows), : len(columns)]
     heads = [f"head {i + 1}" for i in range(len(weights))]
     save(f"attention-{number}-{name.replace('.', '-')}",
-         figures.attention_maps(list(weights), columns, rows, heads, spoken(name).capitalize()))
+         figures.attention_maps(list(weights), rows, columns, heads, spoken(name).capitalize()))
     maps = "".join(attention_map(matrix, rows, columns, head) for matrix, head in zip(weights, heads, strict=True))
     return f'<h3>{text(spoken(name).capitalize())}</h3>\n<div class="maps">{maps}</div>\n'
 
 
-def heads(measured: tuple[HeadTable, HeadTable] | None, lost: tuple[HeadTable, float] | None, about: str, unit: str,
-          save: Save) -> Section:
-    """How widely and how far each head looks, and what the loss gains without it."""
-    lead = "Some heads look at one token, some at all alike, some always at the neighbour."
+def heads(measured: HeadMeasures | None, about: str, unit: str, save: Save) -> Section:
+    """How widely and how far each head looks, and what the loss gains without it; `about` says on what, or why not."""
+    lead = "Some heads attend to one token, some to all alike, some always to a neighbour; some are not needed."
     body = paragraph(about)
     if measured is not None:
-        body += picture(save("head-entropy", figures.head_table(measured[0], "Entropy of each head", "bits")),
-                        "Mean entropy of a head's weights. 0 bits: one token; each bit more doubles the tokens that it "
-                        "spreads over.")
-        body += picture(save("head-distance", figures.head_table(measured[1], "How far each head looks", "tokens")),
-                        "Mean distance between the place of a token and the places it looks at; in cross-attention "
-                        "between a place in the target and one in the source.")
-    if lost is not None:
-        drawn = figures.head_table(lost[0], "What the loss gains when a head is left out", unit, signed=True)
+        drawn = figures.head_table(measured.entropy, "Mean attention entropy", "bits")
+        body += picture(save("head-entropy", drawn),
+                        "Entropy of a head's weights, averaged over all queries. 0 bits: all on one token; n bits: "
+                        "as if spread evenly over 2ⁿ tokens.")
+        drawn = figures.head_table(measured.distance, "Mean attention distance", "tokens")
+        body += picture(save("head-distance", drawn),
+                        "Distance between a token and the tokens it attends to, weighted by attention and averaged; "
+                        "in cross-attention between a position of the target and one of the source.")
+        title = "Head importance: increase of the loss without the head"
+        drawn = figures.head_table(measured.importance, title, unit, signed=True)
         body += picture(save("head-importance", drawn),
-                        f"The whole model loses {lost[1]:.3f} {unit}. Each number is what one head less "
-                        "adds to that; in bold where it is more than two standard errors from 0. Nothing is trained "
-                        "again, so this says what the model relies on, not what it could do without.")
+                        f"The loss of the whole model is {measured.loss:.3f} {unit}. Each number is what leaving out "
+                        "one head adds to that, in bold where it is more than two standard errors from 0. Nothing is "
+                        "trained again: this says what the model relies on, not what it could do without.")
     return Section("heads", "Heads", lead, body)
-
-
-def positions(run: Run, save: Save) -> Section:
-    """What the model knows of order, by the door that its scheme opens."""
-    name, model = run.config.model.position, run.model
-    stacks: list[tuple[str, Any]] = [("encoder", model.encoder)]
-    stacks += [("decoder", model.decoder)] if isinstance(model, Transformer) else []
-    own = {key: one for key, one in attentions(model).items() if not key.endswith("cross_attention")}
-    door = next(iter([*(one.position.door for one in own.values() if one.position.door != "none"),
-                      model.encoder.position.door]))
-    lead = f"model.position is {name}."
-    if door == "embed":
-        drawn = stacks if list(model.encoder.position.parameters()) else stacks[:1]
-        body = "".join(_added(run, stack, module.position, len(drawn) > 1, save) for stack, module in drawn)
-        lead += " It adds a vector to each embedded token before the first layer."
-    elif door == "rotate":
-        body = picture(save("positions", position_figures.rotation(turned(next(iter(own.values())), POSITIONS),
-                                                                   f"Positions: {name}")),
-                       "Queries and keys are turned by these angles in every self-attention: their product then "
-                       "depends on the distance between them. Low pairs turn fast, high ones slowly.")
-        lead += " It turns queries and keys, pair by pair of features."
-    elif door == "bias":
-        body = _biases(run, own, save)
-        lead += " It adds a number to every score, for each head another one."
-    else:
-        body = paragraph("The model adds, turns and prefers nothing: it sees a bag of tokens, but for what the causal "
-                         "mask of a decoder gives away. There is nothing to draw.")
-    return Section("positions", "Positions", lead, body)
-
-
-def _added(run: Run, stack: str, position: NoPosition, several: bool, save: Save) -> str:
-    length = longest(position, POSITIONS)
-    matrix = added(position.to("cpu"), length, run.config.model.d_model).float()
-    position.to(next(run.model.parameters()).device)
-    title = f"Positions: {run.config.model.position}" + (f", {stack}" if several else "")
-    return picture(save(f"positions-{stack}" if several else "positions", position_figures.encoding(matrix, title)),
-                   f"The first {length} positions, {run.config.model.d_model} features. Bottom right: near positions "
-                   "are alike where the scheme says so.")
-
-
-def _biases(run: Run, own: dict[str, Any], save: Save) -> str:
-    name = run.config.model.position
-    fixed = not any(True for one in own.values() for _ in one.position.parameters())
-    shown = dict(list(own.items())[:1]) if fixed else own
-    biases = [preferred(one, POSITIONS) for one in shown.values()]
-    titles = ["every self-attention"] if fixed else [spoken(key).split(",")[0] for key in shown]
-    causal = [not fixed and key.startswith("decoder") for key in shown]
-    told = {"transformer_xl": " Only the term that does not depend on the query is drawn.",
-            "t5": " Learned, for 32 buckets of distances."}.get(name, "")
-    return (picture(save("positions-curves", position_figures.bias_curves(biases, titles, causal,
-                                                                          f"Bias over distance: {name}")),
-                    "What is added to a score, over the distance from the query to the key, in tokens; left of 0 is "
-                    f"before the query.{told}")
-            + picture(save("positions-matrices", position_figures.bias_matrices(biases, titles,
-                                                                                f"Bias of each head: {name}")),
-                      f"The same as matrices over the first {POSITIONS} positions. A causal mask hides what is right "
-                      "of the diagonal in a decoder."))
 
 
 def training(run: Run, save: Save) -> Section:
     """Curves from metrics.jsonl, and the flow through the parts where it was recorded."""
-    lead = "What metrics.jsonl tells of the training; an update is one step of the optimizer."
+    lead = "From metrics.jsonl; an update is one step of the optimizer."
     try:
         events = read_metrics(run.folder / "metrics.jsonl")
     except CheckpointError as error:
@@ -180,9 +121,10 @@ def training(run: Run, save: Save) -> Section:
     if norms is None or ratios is None:
         body += paragraph("Gradient norms and update ratios by part were not recorded when this run was trained.")
         return Section("training", "Training", lead, body)
-    body += picture(save("gradient-flow", norms), "Where the gradient flows: a part that stays dark learns little; one "
-                    "that flares up is where training could break.")
-    body += picture(save("update-ratios", ratios), "How far each update moved a part, as a share of its length.")
+    body += picture(save("gradient-flow", norms), "Where the gradient flows: a part that stays pale learns little; one "
+                    "that turns dark of a sudden is where training could break.")
+    body += picture(save("update-ratios", ratios), "How far an update moved the weights of a part, as a share of "
+                    "their norm; grey where it did not move them. A rule of thumb is 0.001.")
     return Section("training", "Training", lead, body)
 
 
@@ -191,47 +133,55 @@ def parameters(run: Run) -> Section:
     parts = parameters_by_part(run.model)
     total = sum(part.parameters for part in parts)
     rows = [_parameter_row(part, total) for part in parts]
-    rows.append(["=All", f"{total:,}", "100.0 %", f"{sum(part.bytes for part in parts):,}", ""])
-    lead = "A matrix that serves twice counts once. Bytes are those of the weights as they are loaded, without moments."
+    rows.append(["=All", f"{total:,}", f"{sum(part.bytes for part in parts):,}", "100.0 %", ""])
+    lead = "A matrix with several uses counts once. Bytes are those of the weights in memory; training needs more."
     return Section("parameters", "Parameters", lead,
-                   table(["part", "parameters", "share", "bytes", ""], rows, numbers=(1, 2, 3)))
+                   table(["part", "parameters", "bytes", "share", ""], rows, numbers=(1, 2, 3)))
 
 
 def _parameter_row(part: Part, total: int) -> list[str]:
     share = part.parameters / total
     bar = f'<span class="bar" style="width:{12 * share:.2f}rem"></span>'
-    return [text(part.name), f"{part.parameters:,}", f"{100 * share:.1f} %", f"{part.bytes:,}", bar]
+    percent = f"{100 * share:.1f} %" if share >= 0.0005 else "&lt; 0.1 %"
+    return [text(part.name), f"{part.parameters:,}", f"{part.bytes:,}", percent, bar]
 
 
 def shapes(steps: Sequence[Step], run: Run) -> Section:
     """The way of one example through the network."""
-    def written(shape: tuple[int, ...]) -> str:
-        return "[" + ", ".join(f"{size:,}" for size in shape) + "]"
-
-    rows = [["&nbsp;" * 4 * step.depth + text(step.name), text(step.kind), ", ".join(map(written, step.inputs)),
-             written(step.output), f"{step.parameters:,}" if step.parameters else ""] for step in steps]
+    rows, around = [], [""]
+    for step in steps:
+        del around[step.depth + 1:]
+        name = step.name.removeprefix(around[-1]).lstrip(", ")
+        around.append(step.name)
+        repeated = [(shape, len(list(same))) for shape, same in groupby(step.inputs)]
+        inputs = ", ".join((f"{count} × " if count > 1 else "") + _shape(shape) for shape, count in repeated)
+        rows.append(["&nbsp;" * 5 * step.depth + text(name), text(step.kind), inputs, _shape(step.output),
+                     f"{step.parameters:,}" if step.parameters else ""])
     model = run.config.model
-    lead = (f"The first sentence as a batch of 1, D = {model.d_model}, {model.n_heads} heads of width "
+    lead = (f"The first sentence as a batch of 1, with D = {model.d_model} and {model.n_heads} heads of width "
             f"{model.d_model // model.n_heads}. A kernel takes queries, keys and values as [batch, heads, tokens, "
-            "width].")
-    return Section("shapes", "Shapes", lead,
-                   table(["step", "class", "in", "out", "parameters"], rows, numbers=(4,)))
+            "width], and a bias where the positions add one.")
+    return Section("shapes", "Shapes", lead, table(["step", "class", "in", "out", "parameters"], rows, numbers=(4,)))
+
+
+def _shape(sizes: tuple[int, ...]) -> str:
+    return "[" + ", ".join(f"{size:,}" for size in sizes) + "]"
 
 
 def confusion(run: Run, save: Save) -> Section | None:
     """A classifier's confusion table, from its evaluation; None for other models."""
     if not isinstance(run.model, Classifier):
         return None
-    lead = "Which labels are taken for which: rows are the truth."
+    lead = "Which labels are taken for which: rows are the true labels, columns the predicted ones."
     path = run.folder / "evaluation" / "test.json"
     found = _evaluation(path)
     if found is None:
         return Section("confusion", "Confusion", lead, paragraph(
             f"There is no evaluation with a confusion table yet; `pellucid evaluate {run.folder}` makes one."))
-    drawn = figures.confusion(found["confusion"], found["labels"], f"Confusion on {found['n']:,} test examples")
+    drawn = figures.confusion(found["confusion"], found["labels"], f"Confusion matrix of {found['n']:,} test examples")
     return Section("confusion", "Confusion", lead, picture(
         save("confusion", drawn), f"Accuracy {found['accuracy']:.1f} %, macro-F1 {found['macro_f1']:.1f} %. Colours "
-        "are shares of a row."))
+        "are shares of a row; numbers are examples."))
 
 
 def _evaluation(path: Path) -> dict[str, Any] | None:

@@ -81,8 +81,9 @@ def shapes(run: Run, source: Ids, target: Ids) -> list[Step]:
 
 def _shown(model: nn.Module) -> dict[str, nn.Module]:
     """The modules to tell of, by the names that people give them; one that serves twice comes once."""
-    found: dict[str, nn.Module] = {spoken(name): module for name, module in model.named_modules()
-             if isinstance(module, _SHOWN) and name.split(".")[-1] not in _NOT_ALONE}
+    found: dict[str, nn.Module] = {
+        spoken(name): module for name, module in model.named_modules()
+        if isinstance(module, _SHOWN) and name.split(".")[-1] not in _NOT_ALONE}
     if isinstance(model, Transformer) and model.source_embedding is model.target_embedding:
         found["embedding"] = found.pop("source embedding")
     return found

@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import re
+import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
 # Okabe and Ito 2008, yellow left out: it is hard to see on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 LINES = ("-", "--", ":", "-.")  # a second turn through the colours has another dash
-SEQUENTIAL, DIVERGING = "cividis", "PuOr_r"
+SEQUENTIAL, DIVERGING = "YlGnBu", "PuOr_r"  # ColorBrewer's; both are told apart without red or green
 DOTS_PER_INCH = 110
 
 _CJK = re.compile(r"noto ?sans ?(mono ?)?cjk|source ?han|wenquanyi|droid ?sans ?fallback|simhei|simsun|yahei|pingfang|"
@@ -29,6 +32,33 @@ _CJK_FILES = re.compile(r"cjk|sourcehan|wqy|droidsansfallback|simhei|simsun|msyh
 def line_of(i: int) -> tuple[str, str]:
     """The colour and the dash of the i-th line of a picture."""
     return COLOURS[i % len(COLOURS)], LINES[i // len(COLOURS) % len(LINES)]
+
+
+def ink(colour: Sequence[float]) -> str:
+    """Black or white, whichever stands out more from this colour (red, green, blue from 0 to 1): by the relative
+    luminance of WCAG 2."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3])
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
+
+
+def letters(label: str) -> int:
+    """How wide a label is, in letters; a Chinese character is as wide as two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in label)
+
+
+def is_upright(label: str) -> bool:
+    """Whether a label fits over a column as it is: two letters or one Chinese character; longer ones are turned."""
+    return letters(label) <= 2
+
+
+def log_scale(values: Sequence[float]) -> tuple[float, float, LogLocator]:
+    """Lowest and highest end of a logarithmic scale for positive values, and its ticks: wide enough for two of 1, 2, 5,
+    10, …, so that it can be read however little the values differ."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = min(values), max(values)
+    margin = math.sqrt(max(1.4, 6.3 * low / high))
+    return low / margin, high * margin, LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,))
 
 
 @cache
@@ -84,5 +114,5 @@ def drawing() -> Iterator[None]:
 def as_png(figure: Figure) -> bytes:
     """The figure as a PNG file's content."""
     data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=DOTS_PER_INCH)
+    figure.savefig(data, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.1)
     return data.getvalue()
