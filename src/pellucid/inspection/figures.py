@@ -91,7 +91,8 @@ def head_table(table: HeadTable, title: str, unit: str, signed: bool = False) ->
         limit = float(table.values.abs().max()) or 1.0
         image = axes.imshow(table.values.numpy(), aspect="auto", cmap=DIVERGING if signed else SEQUENTIAL,
                             vmin=-limit if signed else 0, vmax=limit)
-        written = [[f"{value:+.3f}" if signed else f"{value:.2f}" for value in row] for row in table.values.tolist()]
+        written = [[f"{round(value, 3) + 0.0:+.3f}" if signed else f"{value:.2f}" for value in row]  # no "-0.000"
+                   for row in table.values.tolist()]
         sure = None if table.errors is None else (table.values.abs() > 2 * table.errors).tolist()
         _write(axes, image.to_rgba(table.values.numpy()), written, sure)
         axes.set_xticks(range(heads), [str(i + 1) for i in range(heads)])

@@ -42,8 +42,8 @@ def ink(colour: Sequence[float]) -> str:
 
 
 def letters(label: str) -> int:
-    """How wide a label is, in letters; a Chinese character is as wide as two."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in label)
+    """How wide a label is, in letters; a Chinese character and the ▁ of SentencePiece are as wide as two."""
+    return sum(2 if c == "▁" or unicodedata.east_asian_width(c) in "WF" else 1 for c in label)
 
 
 def is_upright(label: str) -> bool:
@@ -99,7 +99,8 @@ def drawing() -> Iterator[None]:
 
     style: Any = {"font.family": list(families()), "font.size": 10, "axes.titlesize": 11, "axes.labelsize": 10,
              "axes.spines.top": False, "axes.spines.right": False, "axes.grid": False, "grid.alpha": 0.3,
-             "legend.frameon": False, "lines.linewidth": 1.6, "figure.titlesize": 12}
+             "legend.frameon": False, "lines.linewidth": 1.6, "figure.titlesize": 12,
+             "figure.constrained_layout.w_pad": 0.1, "figure.constrained_layout.h_pad": 0.07}  # inches
     log = logging.getLogger("matplotlib.font_manager")  # complains of a Chinese font without bold letters
     level = log.level
     log.setLevel(logging.ERROR)
