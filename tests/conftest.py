@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
 
 import pytest
 
@@ -38,3 +40,61 @@ def either_way(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip(state)
     yield request.param
     use_kernels(torch.device("cpu"), False)
+
+
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+SELF_CLOSED = {"image", "rect"}
+
+
+class Checker(HTMLParser):
+    """Tags that close, ids that are unique, links that lead somewhere, and every address that is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            assert value is not None or name == "open"
+            if name == "id":
+                self.ids.append(str(value))
+            if name in ("src", "href", "srcset", "action", "data", "poster", "background"):
+                (self.links if tag == "a" else self.addresses).append(str(value))
+            assert not name.startswith("on")
+        assert tag not in ("script", "iframe", "object", "embed", "base", "form")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        assert tag in SELF_CLOSED | VOID
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def check(html: str) -> set[str]:
+    """Asserts that a page is valid and asks for nothing but its own data; gives the ids on it."""
+    checker = Checker()
+    checker.feed(html)
+    checker.close()
+    assert html.startswith("<!DOCTYPE html>")
+    assert not checker.open
+    assert len(checker.ids) == len(set(checker.ids))
+    assert all(link.removeprefix("#") in checker.ids for link in checker.links)
+    assert all(address.startswith("data:") for address in checker.addresses)
+    css = "".join(re.findall(r"<style>(.*?)</style>", html, re.DOTALL))
+    assert "url(" not in css
+    assert "@import" not in css
+    return set(checker.ids)
+
+
+@pytest.fixture(scope="session")
+def check_page() -> Callable[[str], set[str]]:
+    """`check`: an assertion about a page."""
+    return check

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from pellucid.config import from_mapping
 
 TRAIN_EVENT = {"event", "step", "epoch", "loss", "learning_rate", "gradient_norm", "source_tokens", "target_tokens",
-               "tokens_per_second", "seconds"}
+               "tokens_per_second", "seconds", "gradient_norms", "update_ratios"}
 
 
 def test_the_files(run: Path) -> None:

@@ -152,4 +152,4 @@ def test_the_run_folder_is_what_the_contract_says(tmp_path: Path, tiny: Any, tra
     assert set(json.loads((tmp_path / "data.json").read_text())) == {"train", "validation", "test"}
     line = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])
     assert set(line) == {"event", "step", "epoch", "loss", "learning_rate", "gradient_norm", "source_tokens",
-                         "target_tokens", "tokens_per_second", "seconds"}
+                         "target_tokens", "tokens_per_second", "seconds", "gradient_norms", "update_ratios"}

@@ -16,6 +16,7 @@ VERBS = {
     "classify": "text to label and probabilities, line by line",
     "score": "the log-probability of given targets",
     "evaluate": "score runs on unseen data, with intervals, and compare them",
+    "inspect": "look inside a run: figures and one self-contained page",
     "tokenizer": "train or look at a tokenizer on its own",
 }
 _HELP = """\
@@ -32,6 +33,7 @@ First steps:
   pellucid train multi30k-en-de --dry-run          what a recipe is made of
   pellucid train my.yaml --out runs/mine           your own data
   echo "the cat sleeps ." | pellucid translate runs/demo
+  pellucid inspect runs/demo                       pictures of what it attends to
 """
 
 

@@ -69,6 +69,7 @@ attention       {picture}
 
 Next: echo "the cat sleeps ." | pellucid translate {arguments.out}
       pellucid evaluate {arguments.out}
+      pellucid inspect {arguments.out}
       pellucid train --help            your own two text files""")
     sys.stdout.flush()
     return 0

@@ -1,1 +1,2 @@
-"""Looking inside: what attention did, recorded beside the fast path."""
+"""Looking inside: what attention did, recorded beside the fast path; measures of heads and parts; pictures and a
+page."""

@@ -1,65 +1,132 @@
-"""Figures as PNG files."""
+"""Figures of attention and of what is told of each head, as PNG."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from pellucid.data.tokenizers.interface import BOS
 from pellucid.errors import ConfigError
 from pellucid.files import write_bytes
-from pellucid.inspection.record import record_attention
+from pellucid.inspection.examples import attend, encode, token_names
+from pellucid.inspection.measures import HeadTable
+from pellucid.inspection.record import spoken
+from pellucid.inspection.style import DIVERGING, SEQUENTIAL, as_png, drawing, ink, is_upright, letters
 from pellucid.model.transformer import Transformer
 from pellucid.run import Run
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDEST = 14.0  # inches that the maps of one row may take
+_BAR = 0.16  # inches that a colour bar is wide
+
 
 def draw_cross_attention(run: Run, source: str, target: str, path: Path) -> None:
-    """Where each target token looked in the source: the mean over heads of every decoder layer, side by side.
+    """Where each target token looked in the source: the mean over heads of every decoder layer, as a PNG file.
 
     Raises:
         ConfigError: the run is a classifier.
     """
     if not isinstance(run.model, Transformer):
         raise ConfigError("only an encoder–decoder has cross-attention", where=str(run.folder))
-    source_tokens, target_tokens = run.tokenizers.source, run.tokenizers.target
-    source_ids, target_ids = source_tokens.encode(source), target_tokens.encode(target)
-    device = run.model.output.weight.device
-    from pellucid.data.corpus import source_ids as with_specials
-
-    read = with_specials([source], run.tokenizers, classify=False)[0]
-    with record_attention(run.model) as weights, torch.inference_mode():
-        run.model(torch.tensor([read], device=device), torch.tensor([[BOS, *target_ids]], device=device))
-    layers = [weights[name][0].mean(0).float().cpu() for name in weights if name.endswith("cross_attention")]
-    rows = [*target_tokens.pieces(target_ids), "‹end›"]
-    draw_heatmaps(layers, [*source_tokens.pieces(source_ids), "‹end›"], rows,
-                  [f"decoder layer {i + 1}" for i in range(len(layers))], path)
+    source_ids, target_ids = encode(run, [(source, target)])[0]
+    weights = attend(run, source_ids, target_ids)
+    layers = [weights[name].mean(0) for name in weights if name.endswith("cross_attention")]
+    write_bytes(path, attention_maps(
+        layers, token_names(run.tokenizers.target, target_ids), token_names(run.tokenizers.source, source_ids),
+        [f"decoder layer {i + 1}" for i in range(len(layers))], "Cross-attention, mean over heads"))
 
 
-def draw_heatmaps(maps: Sequence[Tensor], columns: Sequence[str], rows: Sequence[str], titles: Sequence[str],
-                  path: Path) -> None:
-    """Matrices [T, S] as one PNG: a row writes the token on its left and looks at the columns."""
+def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequence[str], names: Sequence[str],
+                   title: str) -> bytes:
+    """Attention weights [T, S] side by side, as a PNG: a row is the token on its left, and looks at the columns."""
     from matplotlib.figure import Figure
 
-    across = min(2, len(maps))
+    assert all(matrix.shape == (len(rows), len(columns)) for matrix in maps)
+    cell = 0.2 if max(len(columns), len(rows)) > 12 else 0.26  # inches
+    wide, high = max(1.6, cell * len(columns)), max(0.6, cell * len(rows))
+    across = max(1, min(4, len(maps), int(_WIDEST / wide)))
     down = -(-len(maps) // across)
-    size = (max(2.2, 0.3 * len(columns)) * across + 2.4, (max(2.4, 0.3 * len(rows)) + 0.6) * down + 1.2)
-    figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle("Cross-attention: where the decoder looks, mean over heads", fontsize=12)
-    axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flatten()
-    for spare in axes[len(maps):]:
-        spare.set_visible(False)
-    for place, matrix, title in zip(axes, maps, titles):
-        image = place.imshow(matrix.numpy(), cmap="cividis", vmin=0, vmax=1, aspect="equal")
-        place.set_xticks(range(len(columns)), columns, rotation=90, fontsize=9, parse_math=False)
-        place.set_yticks(range(len(rows)), rows, fontsize=9, parse_math=False)  # a $ is a dollar
-        place.set_title(title, fontsize=10)
-    figure.supxlabel("looks at", fontsize=10)
-    figure.supylabel("when writing", fontsize=10)
-    figure.colorbar(image, ax=list(axes[:len(maps)]), label="attention weight", shrink=0.8)
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=120)
-    write_bytes(path, data.getvalue())
+    left, below = (0.09 * max(map(letters, side), default=0) for side in (rows, columns))
+    size = (max((wide + 0.15) * across + left + 1.5, 0.1 * len(title) + 0.5), (high + 0.45) * down + below + 0.8)
+    with drawing():
+        figure = Figure(figsize=size, layout="compressed")
+        figure.suptitle(title)
+        axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flatten()
+        for spare in axes[len(maps):]:
+            spare.set_visible(False)
+        for place, matrix, name in zip(axes, maps, names):
+            image = place.imshow(matrix.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="equal")
+            _label(place, rows, columns)
+            place.set(title=name, xlabel="attends to",
+                      ylabel="while reading" if tuple(rows) == tuple(columns) else "while writing")
+            place.label_outer()
+        tall = min(4.0, high * down)
+        figure.colorbar(image, ax=list(axes[:len(maps)]), label="attention weight", shrink=tall / size[1],
+                        aspect=tall / _BAR, pad=0.02)
+        return as_png(figure)
+
+
+def _label(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
+    axes.set_yticks(range(len(rows)), rows, fontsize=9, parse_math=False)  # a $ is a dollar
+    axes.set_xticks(range(len(columns)), columns, fontsize=9, parse_math=False)
+    for tick, column in zip(axes.xaxis.get_major_ticks(), columns, strict=True):
+        tick.label1.set_rotation(0 if is_upright(column) else 90)
+    axes.tick_params(length=0)
+
+
+def head_table(table: HeadTable, title: str, unit: str, signed: bool = False) -> bytes:
+    """A number for each head as a coloured table, the numbers written into it; in bold where they are more than two
+    standard errors from 0."""
+    from matplotlib.figure import Figure
+
+    rows, heads = table.values.shape
+    with drawing():
+        figure = Figure(figsize=(max(6.4, 0.72 * heads + 3.4), 0.36 * rows + 1.4), layout="constrained")
+        axes = figure.add_subplot()
+        limit = float(table.values.abs().max()) or 1.0
+        image = axes.imshow(table.values.numpy(), aspect="auto", cmap=DIVERGING if signed else SEQUENTIAL,
+                            vmin=-limit if signed else 0, vmax=limit)
+        written = [[f"{round(value, 3) + 0.0:+.3f}" if signed else f"{value:.2f}" for value in row]  # no "-0.000"
+                   for row in table.values.tolist()]
+        sure = None if table.errors is None else (table.values.abs() > 2 * table.errors).tolist()
+        _write(axes, image.to_rgba(table.values.numpy()), written, sure)
+        axes.set_xticks(range(heads), [str(i + 1) for i in range(heads)])
+        axes.set_yticks(range(rows), [spoken(name) for name in table.rows])
+        axes.tick_params(length=0)
+        axes.set(xlabel="head", title=title)
+        figure.colorbar(image, ax=axes, label=unit, aspect=0.36 * rows / _BAR)
+        return as_png(figure)
+
+
+def confusion(counts: Sequence[Sequence[int]], labels: Sequence[str], title: str) -> bytes:
+    """A confusion matrix [true, predicted]: counts, coloured by their share of the true label."""
+    from matplotlib.figure import Figure
+
+    side = max(2.0, 0.6 * len(labels))
+    margin = 0.09 * max(map(letters, labels), default=0)
+    with drawing():
+        figure = Figure(figsize=(max(side + margin, 0.09 * len(title)) + 1.6, side + margin + 1.0),
+                        layout="compressed")
+        axes = figure.add_subplot()
+        table = torch.tensor(counts, dtype=torch.float64)
+        share = 100 * table / table.sum(1, keepdim=True).clamp(min=1)
+        image = axes.imshow(share.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=100)
+        _write(axes, image.to_rgba(share.numpy()), [[f"{count:,}" for count in row] for row in counts], None)
+        _label(axes, labels, labels)
+        axes.set(xlabel="predicted", ylabel="true", title=title)
+        figure.colorbar(image, ax=axes, label="% of the true label", aspect=side / _BAR)
+        return as_png(figure)
+
+
+def _write(axes: Axes, colours: Any, texts: Sequence[Sequence[str]], bold: Sequence[Sequence[bool]] | None) -> None:
+    """Writes a text into each cell of an image of these colours [rows, columns, 4], so that it can be read on it."""
+    for row, line in enumerate(texts):
+        for column, written in enumerate(line):
+            axes.text(column, row, written.replace("-", "−"), ha="center", va="center", fontsize=9,
+                      color=ink(colours[row][column]),
+                      weight="bold" if bold is not None and bold[row][column] else "normal")

@@ -36,3 +36,37 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextlib.contextmanager
+def without_head(model: nn.Module, name: str, head: int) -> Iterator[None]:
+    """While this lasts, the head of this number (from 0) of the attention `name` gives nothing: its part of
+    Concat(head_1 … head_H) is 0. No weight is touched."""
+    attention = model.get_submodule(name)
+    assert isinstance(attention, MultiHeadAttention)
+
+    def silence(kernel: Any, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        kept = output.clone()  # [B, H, T, D/H]
+        kept[:, head] = 0
+        return kept
+
+    hook = attention.kernel.register_forward_hook(silence)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def attentions(model: nn.Module) -> dict[str, MultiHeadAttention]:
+    """Every attention of the model by its name: the encoder's, the decoder's self-attentions, its cross-attentions."""
+    found = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    return dict(sorted(found.items(), key=lambda item: (not item[0].startswith("encoder"), "cross" in item[0])))
+
+
+def spoken(name: str) -> str:
+    """``decoder.layers.0.cross_attention`` → "decoder layer 1, cross-attention"."""
+    words = name.split(".")
+    if words[1:2] != ["layers"]:
+        return name.replace("head_", "classification layer ").replace("_", " ").replace(".", " ")
+    rest = " ".join(words[3:]).replace("_attention", "-attention").replace("_", "-")
+    return f"{words[0]} layer {int(words[2]) + 1}" + (f", {rest}" if rest else "")

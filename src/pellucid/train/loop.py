@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from pellucid.model.transformer import Transformer
 from pellucid.nn.initialization import seed_of
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
+from pellucid.train.flow import Flow, watch
 from pellucid.train.journal import Metrics, Reporter, duration
 from pellucid.train.learning_rate import learning_rate
 from pellucid.train.objective import training_loss
@@ -57,11 +59,13 @@ def train_until_done(session: Session) -> bool:
     session.model.train()
     while progress.step < session.steps and not is_out_of_patience(session):
         started = time.monotonic()
-        gradient_norm, rate = update(session)
+        logged = (progress.step + 1) % train.log_every == 0 or progress.step + 1 == session.steps
+        with watch(session.model, session.optimizer) if logged else contextlib.nullcontext() as flow:
+            gradient_norm, rate = update(session)
         progress.seconds += time.monotonic() - started
         show_progress(session, rate)
-        if progress.step % train.log_every == 0 or progress.step == session.steps:
-            log(session, gradient_norm, rate)
+        if flow is not None:
+            log(session, gradient_norm, rate, flow)
         if session.store.is_milestone(progress.step):
             validate_and_save(session)
         elif session.stop_requested():
@@ -117,15 +121,23 @@ def tokens_per_second(progress: Progress) -> float:
     return (progress.source_tokens + progress.target_tokens) / max(progress.seconds, 1e-9)
 
 
-def log(session: Session, gradient_norm: float, rate: float) -> None:
-    """A line in metrics.jsonl: the mean loss since the line before."""
+def log(session: Session, gradient_norm: float, rate: float, flow: Flow) -> None:
+    """A line in metrics.jsonl: the mean loss since the line before; gradient norms before clipping."""
     progress = session.progress
+    norms = flow.before_clipping(gradient_norm, session.config.train.clip_norm)
     session.metrics.write({
         "event": "train", "step": progress.step, "epoch": epoch_of(session),
         "loss": progress.loss_sum / progress.loss_tokens, "learning_rate": rate, "gradient_norm": gradient_norm,
         "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
-        "tokens_per_second": round(tokens_per_second(progress), 1), "seconds": round(progress.seconds, 3)})
+        "tokens_per_second": round(tokens_per_second(progress), 1), "seconds": round(progress.seconds, 3),
+        "gradient_norms": {part: rounded(norm) for part, norm in norms.items()},
+        "update_ratios": {part: rounded(ratio) for part, ratio in flow.update_ratios.items()}})
     progress.loss_sum, progress.loss_tokens = 0.0, 0
+
+
+def rounded(value: float) -> float:
+    """Four significant digits, so that the lines stay short."""
+    return float(f"{value:.4g}")
 
 
 def show_progress(session: Session, rate: float) -> None:

@@ -1,0 +1,47 @@
+"""pellucid inspect RUN"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from pellucid.cli.arguments import parse
+
+
+@dataclass
+class Inspect:
+    """Look inside a run: what every head attends to and how much it matters, position encodings, training curves and
+    the flow of gradients, parameters, shapes; for a classifier its confusion matrix.
+
+    Writes PNG files, and beside them a page, index.html, that holds them all and asks for nothing from anywhere. For
+    example: pellucid inspect runs/demo --text "the cat sleeps ."
+    """
+
+    run: tyro.conf.Positional[Path]
+    """a run folder"""
+    text: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """a sentence to show attention for; give it again for more of them; three of the test data if left out"""
+    out: Path | None = None
+    """the folder to write; RUN/inspection if left out"""
+    pairs: int = 100
+    """how many validation pairs to measure the heads on; more takes longer, 0 leaves the heads out"""
+
+
+def main(program: str, words: Sequence[str]) -> int:
+    """Draws everything, and says where the page is."""
+    arguments = parse(Inspect, program, words)
+    from pellucid.inspection.inspect import inspect
+    from pellucid.run import load
+    from pellucid.train.journal import Reporter
+
+    out = arguments.out or arguments.run / "inspection"
+    done = inspect(load(arguments.run), arguments.text, arguments.pairs, out, Reporter().progress)
+    if done.missing:
+        print(f"pellucid: no font here has {' '.join(done.missing[:20])}: they are boxes in the PNG files, but not on "
+              "the page\n  do:    install a font that has them, such as Noto Sans CJK for Chinese", file=sys.stderr)
+    print(f"{done.page}: open it in a browser\n{len(done.pictures)} figures beside it, as PNG")
+    return 0

@@ -1,0 +1,130 @@
+"""Positions as pictures: the matrix and some of its curves, or the biases, or the angles of a scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from pellucid.inspection.positions import by_distance
+from pellucid.inspection.style import DIVERGING, as_png, drawing, line_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NEAR = 32  # tokens, that curves of a bias show on either side
+
+
+def encoding(matrix: Tensor, title: str) -> bytes:
+    """A matrix [positions, D] that is added to embeddings: itself, some of its columns as curves, and the cosine
+    similarity of every two positions."""
+    from matplotlib.figure import Figure
+
+    width, limit = matrix.shape[1], float(matrix.abs().max()) or 1.0
+    with drawing():
+        figure = Figure(figsize=(9.0, 7.6), layout="constrained")
+        figure.suptitle(title)
+        places = figure.subplot_mosaic([["matrix", "matrix"], ["curves", "cosine"]], width_ratios=(1.4, 1))
+        image = places["matrix"].imshow(matrix.numpy(), aspect="auto", cmap=DIVERGING, vmin=-limit, vmax=limit,
+                                        interpolation="nearest")
+        places["matrix"].set(title="Added to the embedding at each position", xlabel="feature", ylabel="position")
+        figure.colorbar(image, ax=places["matrix"], label="value", aspect=20)
+        features = [int(width * share) // 2 * 2 for share in (0, 0.1, 0.2, 0.35, 0.5)]
+        _curves(places["curves"], matrix, features, "feature", "value")
+        unit = torch.nn.functional.normalize(matrix, dim=-1)
+        image = places["cosine"].imshow((unit @ unit.T).numpy(), cmap=DIVERGING, vmin=-1, vmax=1)
+        places["cosine"].set(title="Similarity of positions", xlabel="position", ylabel="position")
+        figure.colorbar(image, ax=places["cosine"], label="cosine similarity", shrink=0.75)
+        for name in ("matrix", "cosine"):
+            _count(places[name], "both")
+        return as_png(figure)
+
+
+def rotation(cosines: Tensor, title: str) -> bytes:
+    """cos of rotary angles [positions, pairs]: the matrix, some pairs as curves, and how q·k of equal vectors changes
+    with their distance."""
+    from matplotlib.figure import Figure
+
+    pairs = cosines.shape[1]
+    with drawing():
+        figure = Figure(figsize=(9.0, 7.6), layout="constrained")
+        figure.suptitle(title)
+        places = figure.subplot_mosaic([["matrix", "matrix"], ["curves", "product"]])
+        image = places["matrix"].imshow(cosines.T.numpy(), aspect="auto", cmap=DIVERGING, vmin=-1, vmax=1,
+                                        interpolation="nearest")
+        places["matrix"].set(title="Rotation of each pair of features", xlabel="position", ylabel="pair of features")
+        _count(places["matrix"], "both")
+        figure.colorbar(image, ax=places["matrix"], label="cos(angle)", aspect=20)
+        _curves(places["curves"], cosines, [int(pairs * share) for share in (0, 0.125, 0.25, 0.5, 0.75)], "pair",
+                "cos(angle)")
+        places["product"].plot(cosines.mean(1).numpy(), color=line_of(0)[0])
+        places["product"].set(title="q·k of equal vectors", xlabel="distance (tokens)", ylabel="q·k, 1 at distance 0")
+        places["product"].grid(visible=True)
+        return as_png(figure)
+
+
+def _curves(axes: Axes, matrix: Tensor, columns: Sequence[int], what: str, unit: str) -> None:
+    """Some columns of a matrix [positions, columns] as lines over the positions."""
+    for i, column in enumerate(dict.fromkeys(columns)):
+        colour, dash = line_of(i)
+        axes.plot(matrix[:, column].numpy(), color=colour, linestyle=dash, label=f"{column}")
+    axes.set(title=f"Some of the {what}s", xlabel="position", ylabel=unit)
+    axes.legend(title=what, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.grid(visible=True)
+    _count(axes, "x")
+
+
+def _count(axes: Axes, which: Literal["x", "both"]) -> None:
+    """Whole numbers at the ticks."""
+    axes.locator_params(axis=which, integer=True, min_n_ticks=1)
+
+
+def bias_matrices(biases: Sequence[Tensor], names: Sequence[str], title: str) -> bytes:
+    """Biases [H, L, L]: a row an attention, a column a head, one scale for all."""
+    from matplotlib.figure import Figure
+
+    heads, limit = biases[0].shape[0], max(float(bias.abs().max()) for bias in biases) or 1.0
+    with drawing():
+        figure = Figure(figsize=(min(10.0, 1.5 * heads + 2.6), min(1.5, 8.0 / heads) * len(biases) + 1.4),
+                        layout="constrained")
+        figure.suptitle(title)
+        axes = figure.subplots(len(biases), heads, squeeze=False, sharex=True, sharey=True)
+        for row, (bias, name) in enumerate(zip(biases, names, strict=True)):
+            for head in range(heads):
+                image = axes[row][head].imshow(bias[head].numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit)
+                if row == 0:
+                    axes[row][head].set_title(f"head {head + 1}", fontsize=9)
+            axes[row][0].set_ylabel(name, fontsize=9)
+        figure.supxlabel("position of the key", fontsize=10)
+        figure.supylabel("position of the query", fontsize=10)
+        figure.colorbar(image, ax=axes, label="added to the score", shrink=0.9)
+        return as_png(figure)
+
+
+def bias_curves(biases: Sequence[Tensor], names: Sequence[str], causal: Sequence[bool], title: str) -> bytes:
+    """The same biases over the distance: a panel an attention, a line a head; a causal one never sees ahead."""
+    from matplotlib.figure import Figure
+
+    across = min(2, len(biases))
+    down = -(-len(biases) // across)
+    with drawing():
+        figure = Figure(figsize=(4.4 * across + 1.0, 2.8 * down + 0.9), layout="constrained")
+        figure.suptitle(title)
+        axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flatten()
+        for spare in axes[len(biases):]:
+            spare.set_visible(False)
+        for place, bias, name, hides_future in zip(axes, biases, names, causal):
+            distances, values = by_distance(bias)
+            kept = (distances >= -_NEAR) & (distances <= (0 if hides_future else _NEAR))
+            for head, line in enumerate(values):
+                colour, dash = line_of(head)
+                place.plot(distances[kept].numpy(), line[kept].numpy(), color=colour, linestyle=dash,
+                           label=f"head {head + 1}", drawstyle="steps-mid")
+            place.set_title(name, fontsize=10)
+            place.grid(visible=True)
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=9)
+        figure.supxlabel("position of the key − position of the query (tokens)", fontsize=10)
+        figure.supylabel("added to the score", fontsize=10)
+        return as_png(figure)

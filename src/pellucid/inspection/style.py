@@ -1,0 +1,119 @@
+"""How pictures look: colours that the colour-blind can tell apart, fonts that know Chinese where one is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import math
+import re
+import unicodedata
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
+
+# Okabe and Ito 2008, yellow left out: it is hard to see on white.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+LINES = ("-", "--", ":", "-.")  # a second turn through the colours has another dash
+SEQUENTIAL, DIVERGING = "YlGnBu", "PuOr_r"  # ColorBrewer's; both are told apart without red or green
+DOTS_PER_INCH = 110
+
+_CJK = re.compile(r"noto ?sans ?(mono ?)?cjk|source ?han|wenquanyi|droid ?sans ?fallback|simhei|simsun|yahei|pingfang|"
+                  r"heiti|songti|uming|ukai|arial ?unicode|ipa(ex)?gothic|takao|unifont", re.IGNORECASE)
+_CJK_FILES = re.compile(r"cjk|sourcehan|wqy|droidsansfallback|simhei|simsun|msyh|pingfang|heiti|songti|uming|ukai|"
+                        r"ipaex|ipag|takao|unifont", re.IGNORECASE)
+
+
+def line_of(i: int) -> tuple[str, str]:
+    """The colour and the dash of the i-th line of a picture."""
+    return COLOURS[i % len(COLOURS)], LINES[i // len(COLOURS) % len(LINES)]
+
+
+def ink(colour: Sequence[float]) -> str:
+    """Black or white, whichever stands out more from this colour (red, green, blue from 0 to 1): by the relative
+    luminance of WCAG 2."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3])
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
+
+
+def letters(label: str) -> int:
+    """How wide a label is, in letters; a Chinese character and the ▁ of SentencePiece are as wide as two."""
+    return sum(2 if c == "▁" or unicodedata.east_asian_width(c) in "WF" else 1 for c in label)
+
+
+def is_upright(label: str) -> bool:
+    """Whether a label fits over a column as it is: two letters or one Chinese character; longer ones are turned."""
+    return letters(label) <= 2
+
+
+def log_scale(values: Sequence[float]) -> tuple[float, float, LogLocator]:
+    """Lowest and highest end of a logarithmic scale for positive values, and its ticks: wide enough for two of 1, 2, 5,
+    10, …, so that it can be read however little the values differ."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = min(values), max(values)
+    margin = math.sqrt(max(1.4, 6.3 * low / high))
+    return low / margin, high * margin, LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,))
+
+
+@cache
+def families() -> tuple[str, ...]:
+    """The fonts of pictures, first choice first: DejaVu Sans, which comes with matplotlib, then those with Chinese."""
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    def known() -> list[str]:
+        return sorted({font.name for font in fontManager.ttflist if _CJK.search(font.name)})
+
+    if not known():  # installed since matplotlib made its list
+        for path in findSystemFonts():
+            if _CJK_FILES.search(path):
+                with contextlib.suppress(Exception):  # a font that cannot be read is as good as none
+                    fontManager.addfont(path)
+    return ("DejaVu Sans", *known())
+
+
+def missing_glyphs(texts: Iterable[str]) -> str:
+    """The characters of the texts that no font here can draw, each once, in order."""
+    from matplotlib.font_manager import FontProperties, fontManager
+    from matplotlib.ft2font import FT2Font
+
+    wanted = sorted({c for text in texts for c in text if not c.isspace()})
+    for family in families():
+        if not wanted:
+            break
+        font = FT2Font(fontManager.findfont(FontProperties(family=[family])))
+        wanted = [c for c in wanted if not font.get_char_index(ord(c))]
+    return "".join(wanted)
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """While this lasts, matplotlib draws in this house's style, and a glyph that no font has is a box, not a
+    warning."""
+    from matplotlib import rc_context
+
+    style: Any = {"font.family": list(families()), "font.size": 10, "axes.titlesize": 11, "axes.labelsize": 10,
+             "axes.spines.top": False, "axes.spines.right": False, "axes.grid": False, "grid.alpha": 0.3,
+             "legend.frameon": False, "lines.linewidth": 1.6, "figure.titlesize": 12,
+             "figure.constrained_layout.w_pad": 0.1, "figure.constrained_layout.h_pad": 0.07}  # inches
+    log = logging.getLogger("matplotlib.font_manager")  # complains of a Chinese font without bold letters
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with rc_context(style), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def as_png(figure: Figure) -> bytes:
+    """The figure as a PNG file's content."""
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.1)
+    return data.getvalue()

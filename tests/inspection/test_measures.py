@@ -1,0 +1,164 @@
+"""Measures of heads and parts: cases computed by hand, and what must hold of any model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pellucid.config import from_mapping
+from pellucid.data.tokenizers.build import train_tokenizers
+from pellucid.inspection.examples import attend, encode, look_at, visible
+from pellucid.inspection.measures import (
+    distance,
+    entropy,
+    entropy_and_distance,
+    importance,
+    losses,
+    parameters_by_part,
+)
+from pellucid.inspection.positions import bias_matrix, by_distance, encoding_matrix, rotation_cosines
+from pellucid.inspection.record import attentions, spoken, without_head
+from pellucid.inspection.shapes import shapes
+from pellucid.model.build import build, build_classifier
+from pellucid.nn.positional_encoding import alibi_slopes
+from pellucid.run import Run
+
+SMALL: dict[str, Any] = {"d_model": 12, "n_heads": 3, "d_ff": 8, "encoder_layers": 2, "decoder_layers": 2,
+                         "dropout": 0.1, "max_length": 20}
+PAIRS = [("the cat sleeps", "le chat dort"), ("a cat", "un chat"), ("the dog eats a cat", "le chien mange un chat")]
+
+
+def make_run(folder: Path, classify: bool = False, **parts: Any) -> Run:
+    config = from_mapping({"task": "classification" if classify else "seq2seq", "tokenizer": {"kind": "word"},
+                           "model": {**SMALL, **parts}, "decode": {"max_length": 6, "beam_size": 2}})
+    pairs = [("a b", "x"), ("c d", "y")] if classify else PAIRS
+    tokenizers = train_tokenizers(config.tokenizer, pairs, config.task)
+    size = tokenizers.source.size
+    model = build_classifier(config.model, size, 2) if classify else build(config.model, size, size, shared=True)
+    return Run(folder, config, tokenizers, model.eval())
+
+
+def test_entropy_and_distance_by_hand() -> None:
+    weights = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25], [0.5, 0.0, 0.0, 0.5]])
+    torch.testing.assert_close(entropy(weights), torch.tensor([0.0, 2.0, 1.0]))
+    torch.testing.assert_close(distance(weights), torch.tensor([0.0, (1 + 0 + 1 + 2) / 4, (2 + 1) / 2]))
+    assert entropy(torch.zeros(1, 3)).item() == 0
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "rotary", "t5", "transformer_xl"])
+def test_what_is_shown_is_what_the_fast_path_computes(tmp_path: Path, either_way: str, position: str) -> None:
+    run = make_run(tmp_path, position=position)
+    (source, target), *_ = encode(run, [PAIRS[2]])
+    calls: dict[str, Any] = {}
+    hooks = [one.kernel.register_forward_hook(lambda kernel, inputs, output, name=name: calls.update(  # type: ignore
+        {name: (inputs[2], output)})) for name, one in attentions(run.model).items()]
+    weights = attend(run, source, target)
+    for hook in hooks:
+        hook.remove()
+    assert len(weights) == 6
+    for name, recorded in weights.items():
+        values, output = calls[name]
+        torch.testing.assert_close(recorded @ values[0], output[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_head_left_out_is_one_whose_output_matrix_is_zero(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    pairs = encode(run, PAIRS)
+    whole, tokens = losses(run, pairs)
+    assert tokens.tolist() == [4, 3, 6]  # eos included
+    for name, one in attentions(run.model).items():
+        with without_head(run.model, name, 1):
+            without = losses(run, pairs)[0]
+        kept = one.output.weight.detach().clone()
+        with torch.no_grad():
+            one.output.weight[:, 4:8] = 0  # the head's part of Concat(head_1 … head_H)
+        torch.testing.assert_close(losses(run, pairs)[0], without)
+        assert not torch.equal(without, whole)
+        with torch.no_grad():
+            one.output.weight.copy_(kept)
+        assert torch.equal(losses(run, pairs)[0], whole)
+
+
+def test_importance_is_the_change_in_mean_loss(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    pairs = encode(run, PAIRS)
+    said: list[str] = []
+    table, base = importance(run, pairs, said.append)
+    whole, tokens = losses(run, pairs)
+    assert base == pytest.approx(float(whole.sum() / tokens.sum()))
+    assert len(said) == table.values.numel() == 18
+    with without_head(run.model, table.rows[4], 2):
+        change = (losses(run, pairs)[0] - whole).sum() / tokens.sum()
+    assert float(table.values[4, 2]) == pytest.approx(float(change), abs=1e-6)
+    assert table.errors is not None
+    assert bool((table.errors >= 0).all())
+
+
+def test_a_classifier_is_measured_too(tmp_path: Path) -> None:
+    run = make_run(tmp_path, classify=True)
+    pairs = encode(run, [("a b", "x"), ("c d", "y"), ("a", "y")])
+    nats, counts = losses(run, pairs)
+    probabilities = run.classify(["a b", "c d", "a"])
+    expected = [-math.log(one.probabilities[label]) for one, label in zip(probabilities, "xyy", strict=True)]
+    torch.testing.assert_close(nats, torch.tensor(expected, dtype=torch.float64), rtol=1e-4, atol=1e-5)
+    assert counts.tolist() == [1, 1, 1]
+    bits, _ = entropy_and_distance(run, pairs)
+    assert bits.values.shape == (2, 3)
+    assert look_at(run, "a b", None).source_tokens == ("‹start›", "a", "b")
+    assert shapes(run, *pairs[0])[-1].output == (1, 2)
+
+
+def test_every_parameter_is_counted_once(tmp_path: Path) -> None:
+    run = make_run(tmp_path, position="t5", feed_forward="swiglu")
+    parts = parameters_by_part(run.model)
+    assert sum(part.parameters for part in parts) == sum(p.numel() for p in run.model.parameters())
+    assert all(part.bytes == 4 * part.parameters for part in parts)
+    by_name = {part.name: part.parameters for part in parts}
+    size = run.tokenizers.source.size
+    assert by_name["source embedding = target embedding = output projection"] == size * 12
+    assert by_name["encoder layer 1, position"] == 32 * 3
+    assert by_name["decoder layer 2, cross-attention"] == 4 * (12 * 12 + 12)
+    assert by_name["decoder layer 2, norms"] == 3 * 2 * 12
+
+
+def test_shapes_are_told_in_order_and_nested(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    source, target = encode(run, [PAIRS[0]])[0]
+    steps = shapes(run, source, target)
+    told = {step.name: step for step in steps}
+    assert told["encoder"].output == (1, 4, 12)
+    assert told["decoder layer 1, cross-attention"].inputs[:2] == [(1, 4, 12), (1, 4, 12)]
+    assert told["encoder layer 1, self-attention kernel"].output == (1, 3, 4, 4)
+    assert told["encoder layer 2"].depth == told["encoder"].depth + 1
+    assert steps[-1].output == (1, 4, run.tokenizers.target.size)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in run.model.modules())
+
+
+def test_positions_as_the_schemes_define_them(tmp_path: Path) -> None:
+    model = make_run(tmp_path).model
+    table = encoding_matrix(model.encoder.position, 5, 12)
+    torch.testing.assert_close(table[:, 0], torch.arange(5.0).sin())
+    first = next(iter(attentions(make_run(tmp_path, position="rotary").model).values()))
+    torch.testing.assert_close(rotation_cosines(first, 5)[:, 0], torch.arange(5.0).cos())
+    first = next(iter(attentions(make_run(tmp_path, position="alibi").model).values()))
+    distances, lines = by_distance(bias_matrix(first, 4))
+    assert distances.tolist() == [-3, -2, -1, 0, 1, 2, 3]
+    torch.testing.assert_close(lines, -torch.tensor(alibi_slopes(3))[:, None] * distances.abs())
+    for position in ("t5", "transformer_xl"):
+        first = next(iter(attentions(make_run(tmp_path, position=position).model).values()))
+        bias = bias_matrix(first, 6)
+        distances, lines = by_distance(bias)
+        for query in range(6):
+            torch.testing.assert_close(bias[:, query], lines[:, 5 - query : 11 - query])
+
+
+def test_names_as_people_say_them() -> None:
+    assert spoken("decoder.layers.0.cross_attention") == "decoder layer 1, cross-attention"
+    assert spoken("encoder.layers.11") == "encoder layer 12"
+    assert spoken("encoder.closing_norm") == "encoder closing norm"
+    assert visible("a\n\x00") == "a⏎�"
+    assert visible("") == "∅"

@@ -1,0 +1,94 @@
+"""The page is whole, valid, and asks nothing of anyone; pictures are drawn of whatever there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from pellucid.inspection import style
+from pellucid.inspection.curves import flow, training_curves
+from pellucid.inspection.figures import attention_maps, confusion, head_table
+from pellucid.inspection.html import attention_map, picture, table, text
+from pellucid.inspection.measures import HeadTable
+from pellucid.inspection.page import Section, page
+
+ODD = '<script>alert("1")</script> & \x00 \ud800 $x_ 猫'
+
+
+def test_any_text_is_only_text(check_page: Callable[[str], set[str]]) -> None:
+    body = table([text("a")], [[text(ODD)], ["=" + text("sum")]]) + attention_map(torch.eye(2), [ODD, "b"],
+                                                                                 ["c", ODD], ODD)
+    html = page(ODD, [("run", ODD)], [Section("one", ODD, ODD, body)])
+    assert "<script" not in html
+    assert "猫" in html
+    assert check_page(html) == {"one"}
+    html.encode("utf-8")
+
+
+def test_what_is_written_on_a_colour_stands_out() -> None:
+    assert [style.ink((c, c, c)) for c in (0.0, 0.4, 0.5, 1.0)] == ["white", "white", "black", "black"]
+    assert style.ink((1.0, 1.0, 0.0)) == "black"  # yellow
+    assert style.ink((0.0, 0.0, 1.0)) == "white"  # blue
+
+
+def test_short_labels_stand_upright() -> None:
+    assert [style.is_upright(label) for label in ("a", "10", "春")] == [True] * 3
+    assert [style.is_upright(label) for label in ("cat", "春眠", "▁a")] == [False] * 3
+
+
+@pytest.mark.parametrize("values", [[1.0], [1.1, 1.9], [0.04, 4.0], [1e-7, 3.0], [2.0, 2000.0]])
+def test_a_logarithmic_scale_can_be_read(values: list[float]) -> None:
+    low, high, locator = style.log_scale(values)
+    assert low < min(values)
+    assert max(values) < high
+    assert 2 <= sum(low <= tick <= high for tick in locator.tick_values(low, high)) <= 12
+
+
+def is_png(data: bytes) -> bool:
+    return data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) > 3000
+
+
+@pytest.mark.parametrize("tokens", [["a"], ["$x_", "^"], ["春", "眠", "不"], ["\ue000", "b"]])
+def test_attention_of_any_tokens(tokens: list[str]) -> None:
+    size = len(tokens)
+    drawn = attention_maps([torch.eye(size)] * 5, tokens, tokens, list("12345"), "title $ \\frac")
+    assert is_png(drawn)
+    assert "data:image/png" in picture(drawn, "a")
+
+
+def test_glyphs_that_no_font_has_are_named() -> None:
+    assert style.missing_glyphs(["abc", "é", " \n"]) == ""
+    assert style.missing_glyphs(["a\U0010fffdb", "\U0010fffd"]) == "\U0010fffd"
+
+
+def test_without_a_chinese_font_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(style, "families", lambda: ("DejaVu Sans",))
+    assert style.missing_glyphs(["春 a"]) == "春"
+    assert is_png(attention_maps([torch.eye(1)], ["春"], ["春"], ["head 1"], "title"))
+
+
+def test_heads_and_confusion() -> None:
+    values = torch.tensor([[0.1, -0.2], [0.0, 3.0]])
+    rows = ("encoder.layers.0.self_attention", "encoder.layers.1.self_attention")
+    assert is_png(head_table(HeadTable(rows, values, values.abs() / 4), "title", "nats", signed=True))
+    assert is_png(head_table(HeadTable(rows, torch.zeros(2, 2)), "title", "bits"))
+    assert is_png(confusion([[3, 0], [0, 0]], ["是", "$no$"], "title"))
+
+
+def event(step: int, **more: object) -> dict[str, object]:
+    return {"event": "train", "step": step, "loss": 1.0, "learning_rate": 0.1, "gradient_norm": 1.0, **more}
+
+
+@pytest.mark.parametrize("steps", [[5], [5, 10, 12]])
+def test_training_with_and_without_the_flow(steps: list[int]) -> None:
+    norms = {"source_embedding": 1.0, "encoder.layers.0": 0.5}
+    with_flow = [event(step, gradient_norms=norms) for step in steps]
+    assert is_png(training_curves(with_flow, "nats"))
+    drawn = flow(with_flow, "gradient_norms", "title", "norm")
+    assert drawn is not None
+    assert is_png(drawn)
+    assert flow([event(step) for step in steps], "gradient_norms", "title", "norm") is None
+    assert flow([event(1, gradient_norms={"a": 0.0})], "gradient_norms", "title", "norm") is None
+    assert flow([event(1), *with_flow], "gradient_norms", "title", "norm") is not None  # recorded from some step on
