@@ -18,7 +18,7 @@ from pellucid.train.checkpoint import CheckpointStore
 from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.loop import Session
 from pellucid.train.optimizer import make_optimizer
-from pellucid.train.precision import keep_kernels, resolve
+from pellucid.precision import keep_kernels, resolve
 
 
 class GivenBatches(Batches):
