@@ -89,12 +89,11 @@ def to_joeynmt(model: dict[str, Any], weights: Weights) -> Any:
     """JoeyNMT's model. Its padding must be id 1 and its unknown word 0: `swapped` changes places."""
     import torch
     from joeynmt.model import build_model
-    from joeynmt.vocabulary import Vocabulary
     from torch import nn
 
-    from benchmarks.peers import joeynmt_specials
+    from benchmarks.peers import joeynmt_vocabulary
 
-    words = Vocabulary([f"w{i}" for i in range(model["vocabulary"] - 4)], joeynmt_specials())
+    words = joeynmt_vocabulary(model["vocabulary"])
     part = {"type": "transformer", "num_heads": model["n_heads"], "hidden_size": model["d_model"],
             "ff_size": model["d_ff"], "embeddings": {"embedding_dim": model["d_model"], "scale": True, "dropout": 0.0},
             "dropout": 0.0, "layer_norm": model["residual"]}

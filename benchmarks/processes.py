@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 
 @dataclass
@@ -78,7 +78,7 @@ def interleave(runners: list[Runner], repeat: int, report: Callable[[int], None]
         report(number + 1)
 
 
-def answers() -> Any:
+def answers() -> TextIO:
     """The stream for this process's JSON lines; whatever else is printed goes to standard error from here on."""
     stream = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)

@@ -1,0 +1,167 @@
+"""The peers hold our weights and search as we do, and the gate lets no wrong output through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks import decode_cases, decoders, vocabulary_map, workloads
+from benchmarks.convert import to_ctranslate2
+from benchmarks.decode import SEARCHES, is_exact
+from benchmarks.decode_cases import Case
+from benchmarks.decode_job import EOS, Job, groups, read, until_eos
+from benchmarks.decode_limit import source_products, step_products
+from benchmarks.limit import flops
+from benchmarks.reference import Gate, new_model
+from pellucid.data.corpus import Corpus, Report, Sequences
+
+TINY = replace(workloads.MODELS["tiny"], d_model=32, n_heads=2, d_ff=48, encoder_layers=2, decoder_layers=2,
+               vocabulary=60)
+GREEDY, BEAM, PENALTY = SEARCHES
+NEEDS = {"ctranslate2": ["ctranslate2"], "transformers": ["transformers"], "pellucid": [], "joeynmt": ["joeynmt"]}
+FP32 = {"ctranslate2": "float32 1x1", "transformers": "fp32", "pellucid": "plain fp32", "joeynmt": "fp32"}
+
+
+@pytest.fixture
+def case(monkeypatch: pytest.MonkeyPatch) -> Case:
+    """A random model, too small for any measurement, whose norms and biases say something too."""
+    monkeypatch.setitem(workloads.MODELS, "tiny", TINY)
+    made = decode_cases.random_case("tiny", "captions", sentences=12)
+    stir(made)
+    return made
+
+
+def stir(case: Case) -> None:
+    """Takes the gains, biases and norms away from where they begin."""
+    with torch.no_grad():
+        for name, value in case.model.named_parameters():
+            if "embedding" not in name:
+                value += 0.1 * torch.randn(value.shape)
+
+
+def pre_norm(case: Case) -> Case:
+    """The same sizes, pre-norm."""
+    sizes = {**case.sizes, "residual": "pre"}
+    model = new_model(sizes)
+    with torch.no_grad():
+        model.target_embedding.weight[:EOS] = 0
+    made = replace(case, model=model.eval(), sizes=sizes)
+    stir(made)
+    return made
+
+
+def prepared(case: Case, job: Job, folder: Path, system: str) -> decoders.Decode:
+    """The system with the weights and the job of a case."""
+    for module in NEEDS[system]:
+        pytest.importorskip(module, reason=f"{module} is a peer of the benchmark, and not installed")
+    np.savez(folder / "weights.npz", **case.weights())
+    job.write(folder)
+    if system == "ctranslate2":
+        to_ctranslate2(case.sizes, case.weights(), folder / "ctranslate2", None)
+    return decoders.make(system, FP32[system], read(folder), folder)
+
+
+@pytest.mark.parametrize("ends", ["given lengths", "own lengths"])
+@pytest.mark.parametrize("search", [GREEDY, BEAM], ids=lambda search: search.name)
+@pytest.mark.parametrize("residual", ["post", "pre"])
+@pytest.mark.parametrize("system", ["pellucid", "ctranslate2", "transformers", "joeynmt"])
+def test_every_system_finds_what_the_reference_finds(case: Case, system: str, residual: str, search: object,
+                                                     ends: str, tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case if residual == "post" else pre_norm(case)
+    if ends == "own lengths":
+        with torch.no_grad():  # make the end likely enough to come at different places
+            case.model.target_embedding.weight[EOS] *= 2
+        monkeypatch.setattr(decode_cases, "LONGEST", 30)
+        case = replace(case, lengths=None)
+    job = case.job(search, one_by_one=False)
+    decode = prepared(case, job, tmp_path, system)
+    if not is_exact(system, FP32[system], job):
+        pytest.skip(f"{system} does not search the same space")
+    found = decode(job.calls, 40)
+    verdict = Gate(case.model, job, None).judge([found[i] for i in range(12)], exact=True)
+    assert verdict.passed, verdict.failures
+    assert verdict.identical + verdict.ties / 12 == 1
+
+
+def test_the_gate_catches_a_wrong_output(case: Case) -> None:
+    job = case.job(BEAM, one_by_one=False)
+    gate = Gate(case.model, job, None)
+    outputs = [list(ids) for ids in gate.reference]
+    assert gate.judge(outputs, exact=True).passed
+    outputs[3][1] = 4 + outputs[3][1] % 50
+    outputs[5] = []
+    for exact in (True, False):
+        assert not gate.judge(outputs, exact).passed
+    verdict = gate.judge(outputs, exact=True)
+    assert verdict.unexplained == [3, 5]
+    assert verdict.identical == 10 / 12
+
+
+def test_the_gate_asks_for_bleu_where_there_are_references(case: Case) -> None:
+    job = case.job(GREEDY, one_by_one=False)
+    scores = iter([30.0, 29.9, 29.7])
+    gate = Gate(case.model, job, lambda outputs: next(scores))
+    assert gate.judge(gate.reference, exact=False).passed
+    assert "BLEU 29.70" in gate.judge(gate.reference, exact=False).failures[0]
+
+
+def test_outputs_that_differ_by_rounding_are_ties(case: Case) -> None:
+    with torch.no_grad():  # two tokens that are always equally good
+        case.model.target_embedding.weight[30] = case.model.target_embedding.weight[31]
+    job = case.job(GREEDY, one_by_one=False)
+    gate = Gate(case.model, job, None)
+    number, place = next((i, ids.index(30)) for i, ids in enumerate(gate.reference) if 30 in ids)
+    outputs = [list(ids) for ids in gate.reference]
+    outputs[number][place] = 31
+    verdict = gate.judge(outputs, exact=True)
+    assert verdict.passed
+    assert verdict.ties == 1
+
+
+def test_the_calls_cover_every_sentence_once(case: Case) -> None:
+    for one_by_one in (False, True):
+        for lengths in (case.lengths, None):
+            calls = replace(case, lengths=lengths).calls(one_by_one)
+            assert sorted(i for call in calls for i in call.sentences) == list(range(12))
+            if lengths:
+                assert all(lengths[i] == call.high for call in calls for i in call.sentences)
+
+
+def test_groups_are_sorted_and_within_the_budget() -> None:
+    found = groups([3, 9, 5, 5, 40], 20)
+    assert found == [[4], [1, 2], [3, 0]]
+
+
+def test_what_stands_behind_the_end_is_not_counted() -> None:
+    assert until_eos([5, EOS, 7], 9) == [5, EOS]
+    assert until_eos([5, 6, 7], 2) == [5, 6]
+
+
+def test_the_products_are_those_that_torch_counts(case: Case) -> None:
+    source, target = torch.randint(4, 60, (6, 7)), torch.randint(4, 60, (6, 1))
+    with FlopCounterMode(display=False) as counter, torch.no_grad(), torch.nn.attention.sdpa_kernel(
+            torch.nn.attention.SDPBackend.MATH):
+        state = case.model.start(source)
+        before = counter.get_total_flops()
+        for _ in range(3):
+            _, state = case.model.step(state, target[:, 0])
+        after = counter.get_total_flops() - before
+    assert before == flops(source_products(case.sizes, 6, 7))
+    assert after == sum(flops(step_products(case.sizes, 6, 1, 7, t)) for t in (1, 2, 3))
+
+
+def test_a_vocabulary_map_has_the_partners_and_the_frequent() -> None:
+    def side(rows: list[list[int]]) -> Sequences:
+        return Sequences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
+
+    corpus = Corpus(side([[4, 5], [4, 6], [5, 6]]), side([[14, 15, 9], [14, 16, 9], [15, 16, 9]]),
+                    Report(3, 3, 0, 0, 0, 0))
+    rules = vocabulary_map.rules(corpus, 20)
+    assert [rules[token][0] for token in (4, 5, 6)] == [14, 15, 16]
+    assert rules[None][0] == 9
