@@ -36,7 +36,8 @@ from pellucid.run import load
 SYSTEMS: list[tuple[str, str]] = [
     ("pellucid", "plain fp32"), ("pellucid", "plain bf16"), ("ctranslate2", "float32 1x2"),
     ("ctranslate2", "float32 2x1"), ("ctranslate2", "int8 1x2"), ("ctranslate2", "int8 2x1"),
-    ("ctranslate2", "bfloat16 2x1"), ("ctranslate2", "float32 2x1 vmap"), ("ctranslate2", "int8 2x1 vmap"),
+    ("ctranslate2", "bfloat16 2x1"), ("ctranslate2", "float32 2x1 mkl"), ("ctranslate2", "int8 2x1 mkl"),
+    ("ctranslate2", "float32 2x1 vmap"), ("ctranslate2", "int8 2x1 vmap"),
     ("transformers", "fp32"), ("transformers", "bf16"), ("joeynmt", "fp32")]
 SEARCHES = [Search("greedy", 1, 0.0, 0.0), Search("beam 4", 4, 0.0, 0.0), Search("beam 4, penalty", 4, 0.6, 0.6)]
 BUDGETS = [1024, 2048, 4096, 8192]  # source tokens a batch
@@ -107,7 +108,8 @@ def start_all(systems: list[tuple[str, str]], folder: Path, budgets: list[int], 
                                            [str(folder), *map(str, budgets)], log,
                                            joeynmt if system == "joeynmt" else None))
             tried = ", ".join(f"{k}: {v:.2f} s" for k, v in runners[-1].about["tried"].items())
-            say(f"  {system} ({setting}) is warm; tokens a batch {tried}")
+            flags = ", ".join(f"{k}={v}" for k, v in runners[-1].about["flags"].items())
+            say(f"  {system} ({setting}) is warm; tokens a batch {tried}; {flags}")
         except RuntimeError as error:
             say(f"  left out: {error}: {log.read_text().strip().splitlines()[-1]}")
     return runners
@@ -128,6 +130,7 @@ def row_of(case: Case, name: str, runner: Runner, verdict: Verdict, bound: Bound
             "tokens_per_second": median, "low": rates[0], "high": rates[-1],
             "peak_memory_bytes": max(run["peak_memory_bytes"] for run in runner.runs),
             "fraction_of_limit": median / bound.tokens_per_second, "batch_tokens": runner.about["budget"],
+            "flags": runner.about["flags"],
             "p50_seconds": float(np.quantile(latencies, 0.5)), "p95_seconds": float(np.quantile(latencies, 0.95)),
             "identical": verdict.identical, "ties": verdict.ties, "nats_lost": verdict.nats, "bleu": verdict.bleu,
             "bleu_of_reference": verdict.bleu_of_reference, "mean_length": statistics.mean(lengths),

@@ -1,8 +1,9 @@
 """One decoding system in a process of its own: `python -m benchmarks.decode_worker SYSTEM SETTING FOLDER BUDGET…`.
 
 Reads the job in FOLDER and decodes it with one budget of tokens a batch after the other until they get slower, then,
-each time it is told to "run", once with the one that was fastest. Answers with JSON lines: first the budgets and their seconds, then for each run
-seconds, what came out, and the process's peak memory; for a job that is decoded one by one the seconds of each call.
+each time it is told to "run", once with the one that was fastest. Answers with JSON lines: first the flags, the
+budgets and their seconds, then for each run seconds, what came out, and the process's peak memory; for a job that is
+decoded one by one the seconds of each call.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main() -> None:
         if tried[budget] > min(tried.values()):
             break
     best = min(tried, key=tried.__getitem__)
-    output.write(json.dumps({"budget": best, "tried": tried}) + "\n")
+    output.write(json.dumps({"budget": best, "tried": tried, "flags": decode.flags}) + "\n")
     for _ in sys.stdin:
         output.write(json.dumps({**timed(decode, job, best), "peak_memory_bytes": peak_memory()}) + "\n")
 

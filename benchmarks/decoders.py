@@ -1,5 +1,5 @@
 """The systems that decode, each at its best settings: `make(system, setting, job, folder)` gives a function from calls
-and a budget of source tokens a batch to the ids that were emitted, by sentence, eos included.
+and a budget of source tokens a batch to the ids that were emitted, by sentence, eos included; `flags` says how.
 
 What they share: the same weights, the same ids, hypotheses ranked by the job's search as far as each can, no sampling,
 one hypothesis returned. What cannot be the same:
@@ -19,14 +19,24 @@ own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.decode_job import BOS, EOS, PAD, Call, Ids, Job, groups, padded, read_weights, until_eos
 
-Decode = Callable[[list[Call], int], dict[int, Ids]]
 THREADS = 2
+
+
+class Decode(Protocol):
+    """A system, ready."""
+
+    flags: dict[str, Any]
+
+    def __call__(self, calls: list[Call], budget: int) -> dict[int, Ids]:
+        """The outputs of the sentences in `calls`, about `budget` source tokens a batch."""
+        ...
 
 
 def make(system: str, setting: str, job: Job, folder: Path) -> Decode:
@@ -35,17 +45,20 @@ def make(system: str, setting: str, job: Job, folder: Path) -> Decode:
 
 
 class CTranslate2:
-    """The setting: "TYPE INTERxINTRA", with "vmap" behind it for the vocabulary map. Batches are made by its own
-    rebatching (longest first, `batch_type="tokens"`), all calls handed over at once, so that two workers share them.
-    Its interface takes and gives strings; they are looked up inside the timer, as they are in any use of it."""
+    """The setting: "TYPE INTERxINTRA", behind it "mkl" for MKL's products, which it leaves alone on other processors
+    than Intel's unless it is told, and "vmap" for the vocabulary map. Batches are made by its own rebatching (longest
+    first), all calls handed over at once, so that two workers share them. Its interface takes and gives strings; they
+    are looked up inside the timer, as they are in any use of it."""
 
     def __init__(self, setting: str, job: Job, folder: Path) -> None:
+        kind, threads, *more = setting.split()
+        inter, intra = map(int, threads.split("x"))
+        if "mkl" in more:
+            os.environ["CT2_USE_MKL"] = "1"
         import ctranslate2
 
         from benchmarks.convert import words_of
 
-        kind, threads, *vmap = setting.split()
-        inter, intra = map(int, threads.split("x"))
         self.translator = ctranslate2.Translator(str(folder / "ctranslate2"), device="cpu", compute_type=kind,
                                                  inter_threads=inter, intra_threads=intra)
         if self.translator.compute_type != kind and kind != "int8":
@@ -54,8 +67,10 @@ class CTranslate2:
         self.sources = [[words[i] for i in source] for source in job.sources]
         self.ids = {word: i for i, word in enumerate(words)}
         self.options = {"beam_size": job.search.beam_size, "length_penalty": job.search.exponent,
-                        "use_vmap": bool(vmap), "return_end_token": True, "batch_type": "tokens",
+                        "use_vmap": "vmap" in more, "return_end_token": True, "batch_type": "tokens",
                         "asynchronous": True}
+        self.flags = {**self.options, "compute_type": self.translator.compute_type, "inter_threads": inter,
+                      "intra_threads": intra}
 
     def __call__(self, calls: list[Call], budget: int) -> dict[int, Ids]:
         pending = [(call, self.translator.translate_batch(
@@ -70,6 +85,7 @@ class Batched:
 
     def __init__(self, job: Job) -> None:
         self.job, self.search = job, job.search
+        self.flags: dict[str, Any] = {"threads": THREADS}
 
     def __call__(self, calls: list[Call], budget: int) -> dict[int, Ids]:
         found = {}
@@ -99,9 +115,11 @@ class Transformers(Batched):
         self.model = to_transformers(job.model, read_weights(folder))
         if setting == "bf16":
             self.model.to(torch.bfloat16)
-        self.model.generation_config = GenerationConfig(
-            decoder_start_token_id=BOS, eos_token_id=EOS, pad_token_id=PAD, num_beams=self.search.beam_size,
-            do_sample=False, length_penalty=self.search.exponent, early_stopping=self.search.exponent > 0)
+        options = {"num_beams": self.search.beam_size, "do_sample": False, "length_penalty": self.search.exponent,
+                   "early_stopping": self.search.exponent > 0}
+        self.model.generation_config = GenerationConfig(decoder_start_token_id=BOS, eos_token_id=EOS,
+                                                        pad_token_id=PAD, **options)
+        self.flags |= {**options, "dtype": str(self.model.dtype), "attention": self.model.config._attn_implementation}
 
     def decode(self, sources: list[Ids], call: Call) -> list[Ids]:
         import torch
@@ -123,6 +141,7 @@ class JoeyNMT(Batched):
         super().__init__(job)
         torch.set_num_threads(THREADS)
         self.model = to_joeynmt(job.model, read_weights(folder))
+        self.flags |= {"beam_size": self.search.beam_size, "beam_alpha": self.search.length_penalty}
 
     def decode(self, sources: list[Ids], call: Call) -> list[Ids]:
         from types import SimpleNamespace
@@ -154,6 +173,7 @@ class Pellucid(Batched):
         torch.set_num_threads(THREADS)
         model = model_of(job.model, read_weights(folder))
         self.step = TransformerStep(model.bfloat16() if "bf16" in setting else model)
+        self.flags |= {"beam_size": self.search.beam_size, "length_penalty": self.search.length_penalty}
 
     def decode(self, sources: list[Ids], call: Call) -> list[Ids]:
         from benchmarks.reference import search_batch
@@ -162,5 +182,5 @@ class Pellucid(Batched):
                 for found in search_batch(self.step, sources, self.search, call)]
 
 
-SYSTEMS: dict[str, Callable[[str, Job, Path], Any]] = {
+SYSTEMS: dict[str, Callable[[str, Job, Path], Decode]] = {
     "pellucid": Pellucid, "ctranslate2": CTranslate2, "transformers": Transformers, "joeynmt": JoeyNMT}
