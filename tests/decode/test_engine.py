@@ -109,7 +109,7 @@ def test_no_source_padding_and_wide_heads() -> None:
     ({"n_heads": 8}, "width of a head")])
 def test_what_the_engine_does_not_know_is_named(parts: dict[str, Any], reason: str) -> None:
     config = {"d_model": 64, "n_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 1, **parts}
-    assert reason in str(obstacle(build(ModelConfig(**config), V, V, True)))
+    assert reason in str(obstacle(build(ModelConfig(**config), V, V, shared=True)))
 
 
 def test_the_engine_keeps_the_weights_it_was_made_with() -> None:
