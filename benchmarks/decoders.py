@@ -161,19 +161,27 @@ class JoeyNMT(Batched):
 
 
 class Pellucid(Batched):
-    """Ours: the search over the Transformer's own step. The setting says which step, and in which precision."""
+    """Ours: the search over the engine in the precision that the setting names, or over the plain step ("plain
+    fp32")."""
 
     def __init__(self, setting: str, job: Job, folder: Path) -> None:
         import torch
 
         from benchmarks.reference import model_of
+        from pellucid.compiled import use_kernels
+        from pellucid.decode.engine import obstacle, step_for
         from pellucid.decode.stepper import TransformerStep
 
         super().__init__(job)
         torch.set_num_threads(THREADS)
         model = model_of(job.model, read_weights(folder))
-        self.step = TransformerStep(model.bfloat16() if "bf16" in setting else model)
-        self.flags |= {"beam_size": self.search.beam_size, "length_penalty": self.search.length_penalty}
+        *plain, precision = setting.split()
+        kernels = use_kernels(torch.device("cpu"), not plain)
+        if not plain and obstacle(model) is not None:
+            raise RuntimeError(f"no engine: {obstacle(model)}")
+        self.step = TransformerStep(model) if plain else step_for(model, precision)
+        self.flags |= {"beam_size": self.search.beam_size, "length_penalty": self.search.length_penalty,
+                       "kernels": kernels}
 
     def decode(self, sources: list[Ids], call: Call) -> list[Ids]:
         from benchmarks.reference import search_batch
