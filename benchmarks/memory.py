@@ -20,7 +20,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from benchmarks import machine
-from benchmarks.train import say, start
+from benchmarks.processes import say
+from benchmarks.train import start
 from benchmarks.workloads import EOS, FIRST, IDS, MODELS
 
 SENTENCES, LENGTH = (16, 32, 64, 128, 256), (16, 32, 64, 128, 256, 512)
@@ -39,8 +40,7 @@ def measure(sentences: int, length: int, repeat: int) -> dict[str, Any]:
         runner = start("pellucid", "default", path, None, Path(folder) / "log")
         for _ in range(repeat):
             runner.run()
-        runner.process.kill()
-        runner.process.wait()
+        runner.stop()
     seconds = sorted(run["seconds"] for run in runner.runs)
     tokens = 2 * sentences * length
     return {"workload": f"{sentences} x {length}", "model": "small", "system": "pellucid", "setting": "default",

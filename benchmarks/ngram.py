@@ -20,7 +20,7 @@ from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.splits import open_splits
 from pellucid.decode.generate import evaluating
 from pellucid.run import Run, load
-from pellucid.train.precision import resolve
+from pellucid.precision import resolve
 from pellucid.train.validation import mean_loss
 
 

@@ -14,11 +14,11 @@ from pellucid.config import ModelConfig, RunConfig, TrainConfig
 from pellucid.data.batching import Batches, collate
 from pellucid.data.corpus import Corpus, Report, Sequences
 from pellucid.model.build import build, build_classifier
+from pellucid.precision import keep_kernels, resolve
 from pellucid.train.checkpoint import CheckpointStore
 from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.loop import Session
 from pellucid.train.optimizer import make_optimizer
-from pellucid.train.precision import keep_kernels, resolve
 
 
 class GivenBatches(Batches):

@@ -150,20 +150,25 @@ class XTransformers(nn.Module):
         return token_loss(self.decoder(shifted(target), context=memory, context_mask=mask), target)
 
 
+def joeynmt_vocabulary(size: int) -> Any:
+    """JoeyNMT's vocabulary object; its padding is id 1, its unknown word 0."""
+    from types import SimpleNamespace
+
+    from joeynmt.vocabulary import Vocabulary
+
+    special = SimpleNamespace(pad_token="<pad>", unk_token="<unk>", bos_token="<s>", eos_token="</s>", pad_id=1,
+                              unk_id=0, bos_id=BOS, eos_id=3, sep_token=None, sep_id=None, lang_tags=[])
+    return Vocabulary([f"w{i}" for i in range(size - 4)], special)
+
+
 class JoeyNMT(nn.Module):
     """JoeyNMT's model and loss, in its own environment; pre-norm, tied."""
 
     def __init__(self, m: dict[str, Any]) -> None:
         super().__init__()
-        from types import SimpleNamespace
-
         from joeynmt.model import build_model
-        from joeynmt.vocabulary import Vocabulary
 
-        special = SimpleNamespace(pad_token="<pad>", unk_token="<unk>", bos_token="<s>", eos_token="</s>",
-                                  pad_id=1, unk_id=0, bos_id=BOS, eos_id=3, sep_token=None, sep_id=None,
-                                  lang_tags=[])
-        words = Vocabulary([f"w{i}" for i in range(m["vocabulary"] - 4)], special)
+        words = joeynmt_vocabulary(m["vocabulary"])
         part = {"type": "transformer", "num_heads": m["n_heads"], "hidden_size": m["d_model"], "ff_size": m["d_ff"],
                 "embeddings": {"embedding_dim": m["d_model"], "scale": True, "dropout": m["dropout"]},
                 "dropout": m["dropout"], "layer_norm": "pre"}

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks import machine, workloads
+from benchmarks import machine, processes, workloads
 from benchmarks.limit import Limit, flops, products
+from benchmarks.processes import Runner, interleave, say
 from benchmarks.worker import read
 
 SYSTEMS: list[tuple[str, str]] = [
@@ -31,34 +28,6 @@ SYSTEMS: list[tuple[str, str]] = [
 CLASSIFIERS = [system for system in SYSTEMS if system[0] in ("pellucid", "nn.Transformer")]
 TITLE = [("pellucid", "default"), ("textbook", "fp32"), ("nn.Transformer", "bf16 compile"), ("marian", "sdpa bf16")]
 TEXTBOOK_LENGTH = 512
-
-
-@dataclass
-class Runner:
-    """A system in its process, ready for a repetition."""
-
-    system: str
-    setting: str
-    process: subprocess.Popen[str]
-    tokens: int  # in one repetition
-    about: dict[str, Any]
-    runs: list[dict[str, Any]]
-
-    def run(self) -> None:
-        """One repetition."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("run\n")
-        self.process.stdin.flush()
-        self.runs.append(self.answer())
-
-    def answer(self) -> dict[str, Any]:
-        """The next line that the process writes."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.system} ({self.setting}) ended")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
 
 
 def systems_of(case: str, joeynmt: str | None) -> list[tuple[str, str]]:
@@ -76,13 +45,9 @@ def is_wanted(system: tuple[str, str], only: list[str]) -> bool:
 
 def start(system: str, setting: str, path: Path, joeynmt: str | None, log: Path, *more: str) -> Runner:
     """Starts a system and waits until it has warmed up, or whatever it is to do first."""
-    python = joeynmt if system == "joeynmt" else sys.executable
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
-    command = [str(python), "-m", "benchmarks.worker", system, setting, str(path), *more]
-    process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=log.open("w"), env=environment)
-    runner = Runner(system, setting, process, tokens_of(path), {}, [])
-    runner.about = runner.answer()
+    runner = processes.start("benchmarks.worker", system, setting, [str(path), *more], log,
+                             joeynmt if system == "joeynmt" else None)
+    runner.about["tokens"] = tokens_of(path)
     return runner
 
 
@@ -98,14 +63,10 @@ def run_case(case: str, repeat: int, joeynmt: str | None, only: list[str], limit
             f"MFLOP a token, limit {tokens / best:,.0f} tokens/s")
         runners = start_all([s for s in systems_of(case, joeynmt) if is_wanted(s, only)], paths, joeynmt)
         check_sizes(runners)
-        for number in range(repeat):
-            for runner in runners[number % len(runners):] + runners[: number % len(runners)]:
-                runner.run()
-            say(f"  repetition {number + 1} of {repeat}: " + ", ".join(
-                f"{r.system} ({r.setting}) {r.tokens / r.runs[-1]['seconds']:,.0f}" for r in runners))
+        interleave(runners, repeat, lambda number: say(f"  repetition {number} of {repeat}: " + ", ".join(
+            f"{r.system} ({r.setting}) {r.about['tokens'] / r.runs[-1]['seconds']:,.0f}" for r in runners)))
         for runner in runners:
-            runner.process.kill()
-            runner.process.wait()
+            runner.stop()
         return [row_of(case, model["name"], runner, best / tokens, operations / tokens) for runner in runners]
 
 
@@ -164,7 +125,7 @@ def check_sizes(runners: list[Runner]) -> None:
 
 def row_of(case: str, model: str, runner: Runner, best: float, operations: float) -> dict[str, Any]:
     """A row of the results; `best` and `operations` are the limit's seconds and the FLOPs of a token."""
-    rates = sorted(runner.tokens / run["seconds"] for run in runner.runs)
+    rates = sorted(runner.about["tokens"] / run["seconds"] for run in runner.runs)
     rate = statistics.median(rates)
     return {"workload": case, "model": model, "system": runner.system, "setting": runner.setting,
             "tokens_per_second": rate, "low": rates[0], "high": rates[-1],
@@ -185,11 +146,6 @@ def table(rows: list[dict[str, Any]]) -> str:
                      + f"{row['peak_memory_bytes'] / 2**30:6.2f} GiB  limit × {row['fraction_of_limit']:.2f}  "
                        f"ours × {ratio:.2f}  loss {row['loss']:.2f}")
     return "\n".join(lines)
-
-
-def say(line: str) -> None:
-    """To standard error, at once."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:

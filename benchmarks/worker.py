@@ -18,6 +18,8 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "65536")  # for everyon
 
 import torch
 
+from benchmarks.processes import answers, peak_memory
+
 PAD = 0
 Update = Callable[[int], float]
 System = tuple[torch.nn.Module, Update, Update]  # the model, an update on a batch, the loss of a batch without one
@@ -99,12 +101,9 @@ def our_updates(setting: str, model: dict[str, Any], batches: list[Any],
     return session.model, update, evaluate
 
 
-def peak_memory(device: torch.device) -> int:
+def peak_of(device: torch.device) -> int:
     """Bytes: of the device, or this process's peak resident set."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated()
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+    return torch.cuda.max_memory_allocated() if device.type == "cuda" else peak_memory()
 
 
 def train_until(target: float, update: Update, evaluate: Update, batches: int) -> tuple[int, float]:
@@ -123,8 +122,7 @@ def main() -> None:
     one training from the first second of the process to that validation loss."""
     begun = time.perf_counter()
     system, setting, path = sys.argv[1:4]
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print goes to standard error
+    output = answers()
     torch.manual_seed(1)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -135,7 +133,7 @@ def main() -> None:
     parameters = sum(p.numel() for p in module.parameters() if p.requires_grad)  # fixed positions are not learned
     if len(sys.argv) > 4:
         updates, loss = train_until(float(sys.argv[4]), update, evaluate, len(batches))
-        answers.write(json.dumps({"seconds": time.perf_counter() - begun, "updates": updates, "loss": loss}) + "\n")
+        output.write(json.dumps({"seconds": time.perf_counter() - begun, "updates": updates, "loss": loss}) + "\n")
         return
     started = time.perf_counter()
     for number in range(1 if system == "textbook" else len(batches)):  # it knows one shape alone
@@ -143,7 +141,7 @@ def main() -> None:
     warm_up = time.perf_counter() - started
     for number in range(0 if system == "textbook" else len(batches)):
         update(number)
-    answers.write(json.dumps({"parameters": parameters, "warm_up_seconds": warm_up, "device": str(device),
+    output.write(json.dumps({"parameters": parameters, "warm_up_seconds": warm_up, "device": str(device),
                               "torch": torch.__version__, "first_loss": first_loss}) + "\n")
     for _ in sys.stdin:
         if system != "textbook":
@@ -152,8 +150,8 @@ def main() -> None:
         started = time.perf_counter()
         losses = [update(number) for number in range(len(batches))]
         synchronize()
-        answers.write(json.dumps({"seconds": time.perf_counter() - started, "loss": float(np.mean(losses)),
-                                  "peak_memory_bytes": peak_memory(device)}) + "\n")
+        output.write(json.dumps({"seconds": time.perf_counter() - started, "loss": float(np.mean(losses)),
+                                  "peak_memory_bytes": peak_of(device)}) + "\n")
 
 
 if __name__ == "__main__":

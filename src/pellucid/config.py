@@ -155,6 +155,7 @@ class DecodeConfig:
     top_p: float = 1.0
     seed: int = 1
     batch_tokens: int = 4096  # source tokens decoded together, padding counted
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
 
 
 @dataclass(frozen=True)

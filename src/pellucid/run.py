@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from pellucid.compiled import use_kernels
 from pellucid.config import DecodeConfig, RunConfig, Task
 from pellucid.data.batching import pad
 from pellucid.data.corpus import shorten, source_ids
@@ -21,6 +22,7 @@ from pellucid.files import read_json
 from pellucid.model.build import build, build_classifier
 from pellucid.model.classifier import Classifier
 from pellucid.model.transformer import Transformer
+from pellucid.precision import keep_kernels
 from pellucid.run_folder import read_config
 from pellucid.train.checkpoint import load_weights
 
@@ -158,4 +160,7 @@ def load(folder: str | Path) -> Run:
     tokenizers = load_tokenizers(folder / "tokenizer")
     model = build_model(config, tokenizers, seed=0)
     load_weights(model, folder / "checkpoints" / best["checkpoint"])
-    return Run(folder, config, tokenizers, model.to("cuda" if torch.cuda.is_available() else "cpu").eval())
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    keep_kernels()
+    use_kernels(device, config.train.kernels == "auto")
+    return Run(folder, config, tokenizers, model.to(device).eval())

@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from pellucid.decode.constraints import LastResort, Rules, constrain
-from pellucid.decode.distribution import log_probabilities, top_candidates
+from pellucid.decode.constraints import Rules
 from pellucid.decode.options import Hypothesis, SearchOptions, length_penalty
+from pellucid.decode.ranking import best_tokens
 from pellucid.decode.rows import Rows, hypothesis
 from pellucid.decode.step import Step
 
@@ -73,9 +73,7 @@ def beam_search(step: Step[Source, State], state: State, rules: Rules) -> list[l
     for length in range(1, options.max_length + 1):
         logits, state = step.step(state, latest)
         live, totals = live.to(logits.device), totals.to(logits.device)
-        log_p = log_probabilities(logits, live.sentences, rules.indices)
-        log_p, last_resort = constrain(log_p, live.tokens, live.sentences, rules)
-        best = extend(log_p, last_resort, totals, 2 * k)
+        best = extend(*best_tokens(logits, live, rules, 2 * k), totals, 2 * k)
         collect(best, live, kept, rules)
         if length == options.max_length:
             break
@@ -112,18 +110,14 @@ def largest_penalties(options: SearchOptions) -> list[float]:
     return penalties[::-1]
 
 
-def extend(log_p: Tensor, last_resort: LastResort, totals: Tensor, count: int) -> Candidates:
+def extend(values: Tensor, ids: Tensor, totals: Tensor, count: int) -> Candidates:
     """The `count` best extensions of each sentence's hypotheses; ties go to the earlier hypothesis, then the lower id.
 
     Args:
-        log_p: [N·b, V], under the rules.
-        last_resort: for the rows at -inf throughout.
+        values, ids: [N·b, c], the best tokens of each hypothesis.
         totals: [N, b], the log-probability of each hypothesis, -inf if it is dead.
     """
     sentences, beams = totals.shape
-    values, ids = top_candidates(log_p, count)  # [N·b, c]
-    ids[:, 0], values[:, 0] = last_resort.settle(ids[:, 0], values[:, 0])
-    values.clamp_(max=0.0)  # a rounded log softmax may exceed it
     ranks = values.double()
     ranks[:, 0].clamp_(min=IMPOSSIBLE)
     sums = (totals.view(-1, 1) + ranks).view(sentences, beams * count)

@@ -16,9 +16,9 @@ from pellucid.data.batching import pad
 from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD
+from pellucid.decode.engine import step_for
 from pellucid.decode.options import Hypothesis, SearchOptions, Specials
 from pellucid.decode.search import search
-from pellucid.decode.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 
 SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
@@ -102,10 +102,11 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
     device = model.output.weight.device
     done = len(texts) - len(filled)
     with evaluating(model):
+        step = step_for(model, config.precision)
         for group in length_groups([len(ids) for ids in sources], config.batch_tokens):
             ids, real = pad([sources[i] for i in group])
             source = (ids.to(device), None if real is None else real.to(device))
-            found = search(TransformerStep(model), source, len(group), options, SPECIALS, [starts[i] for i in group],
+            found = search(step, source, len(group), options, SPECIALS, [starts[i] for i in group],
                            [first + filled[i] for i in group])
             for i, hypotheses in zip(group, found, strict=True):
                 results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))

@@ -8,16 +8,16 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from pellucid.decode.constraints import Rules, constrain
-from pellucid.decode.distribution import log_probabilities, top_candidates
+from pellucid.decode.constraints import Rules
 from pellucid.decode.options import Hypothesis
+from pellucid.decode.ranking import best_tokens
 from pellucid.decode.rows import Rows, hypothesis
 from pellucid.decode.step import Step
 
 Source = TypeVar("Source")
 State = TypeVar("State")
 
-Choose = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+Choose = Callable[[Tensor, Rows, Tensor, Rules], tuple[Tensor, Tensor]]
 
 
 def greedy_search(step: Step[Source, State], state: State, rules: Rules) -> list[list[Hypothesis]]:
@@ -26,9 +26,9 @@ def greedy_search(step: Step[Source, State], state: State, rules: Rules) -> list
     return [[only] for only in walk(step, state, sentences, rules, most_probable)]
 
 
-def most_probable(log_p: Tensor, rows: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """The id with the highest log_p [R, V] in each row and its value, both [R]."""
-    values, ids = top_candidates(log_p, 1)  # [R, 1]
+def most_probable(logits: Tensor, live: Rows, numbers: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
+    """The most probable id that may follow each row and its log-probability, both [R]."""
+    values, ids = best_tokens(logits, live, rules, 1)  # [R, 1]
     return ids.squeeze(1), values.squeeze(1)
 
 
@@ -38,8 +38,8 @@ def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rule
     Args:
         state: one row for each entry of `sentences`.
         sentences: [R], the position in the batch of each row's sentence, ascending.
-        choose: (log_p [R', V] under the rules, rows [R'], tokens so far) → the ids [R'] and their values [R'];
-            `rows` numbers the rows as they were at the start.
+        choose: (logits [R', V], the rows so far, their numbers [R'] at the start, the rules) → the ids [R'] and their
+            log-probabilities [R'].
 
     Returns:
         R hypotheses, in the order of the rows.
@@ -51,10 +51,8 @@ def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rule
     for length in range(1, options.max_length + 1):
         logits, state = step.step(state, latest)
         live, numbers = live.to(logits.device), numbers.to(logits.device)
-        log_p = log_probabilities(logits, live.sentences, rules.indices)
-        log_p, last_resort = constrain(log_p, live.tokens, live.sentences, rules)
-        latest, chosen_log_p = last_resort.settle(*choose(log_p, numbers, length - 1))
-        live = live.append(latest, chosen_log_p.clamp(max=0.0))  # a rounded log softmax may exceed it
+        latest, log_p = choose(logits, live, numbers, rules)
+        live = live.append(latest, log_p)
 
         stops = latest == eos
         if length == options.max_length:

@@ -13,11 +13,11 @@ import numpy
 import torch
 from torch import Tensor
 
-from pellucid.decode.constraints import Rules
-from pellucid.decode.distribution import top_candidates
+from pellucid.decode.constraints import Rules, constrain
+from pellucid.decode.distribution import log_probabilities, top_candidates
 from pellucid.decode.greedy import walk
 from pellucid.decode.options import Hypothesis, SearchOptions
-from pellucid.decode.rows import ranked
+from pellucid.decode.rows import Rows, ranked
 from pellucid.decode.step import Step
 
 Source = TypeVar("Source")
@@ -34,8 +34,12 @@ def sample(step: Step[Source, State], state: State, rules: Rules) -> list[list[H
     if each > 1:
         state = step.select(state, rows)
 
-    def choose(log_p: Tensor, numbers: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        return draw(log_p, draws[:, length].to(log_p.device)[numbers], options)
+    def choose(logits: Tensor, live: Rows, numbers: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
+        log_p = log_probabilities(logits.float(), live.sentences, rules.indices)
+        log_p, last_resort = constrain(log_p, live.tokens, live.sentences, rules)
+        uniform = draws[:, live.tokens.shape[1]].to(log_p.device)[numbers]
+        ids, values = last_resort.settle(*draw(log_p, uniform, options))
+        return ids, values.clamp(max=0.0)  # a rounded log softmax may exceed it
 
     samples = walk(step, state, rows, rules, choose)
     return [ranked(samples[start : start + each]) for start in range(0, len(samples), each)]

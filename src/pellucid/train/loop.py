@@ -17,6 +17,7 @@ from pellucid.errors import NumericalError
 from pellucid.model.classifier import Classifier
 from pellucid.model.transformer import Transformer
 from pellucid.nn.initialization import seed_of
+from pellucid.precision import products_in
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
 from pellucid.train.flow import Flow, watch
@@ -24,7 +25,6 @@ from pellucid.train.journal import Metrics, Reporter, duration
 from pellucid.train.learning_rate import learning_rate
 from pellucid.train.objective import training_loss
 from pellucid.train.optimizer import set_learning_rate
-from pellucid.train.precision import products_in
 
 
 @dataclass

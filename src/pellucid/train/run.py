@@ -25,6 +25,7 @@ from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import make_folder, read_json, remove_leftovers, write_json
 from pellucid.model.build import check
 from pellucid.nn.initialization import seed_of
+from pellucid.precision import keep_kernels, resolve
 from pellucid.run import Run, build_model
 from pellucid.run_folder import claim_config, has_begun, prepare_tokenizers, write_environment
 from pellucid.train.averaging import MovingAverage, mean_of
@@ -35,7 +36,6 @@ from pellucid.train.learning_rate import paper_peak
 from pellucid.train.loop import Session, is_better, point_to_best, train_until_done
 from pellucid.train.model_card import write_model_card
 from pellucid.train.optimizer import make_optimizer
-from pellucid.train.precision import keep_kernels, resolve
 from pellucid.train.validation import Validation, make_validation
 
 

@@ -24,9 +24,9 @@ from pellucid.evaluate.significance import corpus_score
 from pellucid.evaluate.translation import translation_statistics
 from pellucid.model.classifier import Classifier
 from pellucid.model.transformer import Transformer
+from pellucid.precision import products_in
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.objective import batch_loss
-from pellucid.train.precision import products_in
 
 _SHOWN = 160  # characters of a sample
 Validation = Callable[[MovingAverage | None], dict[str, float]]

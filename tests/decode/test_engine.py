@@ -1,0 +1,156 @@
+"""The engine says what the plain step says: the same tokens in fp32, nearly the same probabilities in bf16."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pellucid.compiled import use_kernels
+from pellucid.config import ModelConfig
+from pellucid.decode.constraints import Rules
+from pellucid.decode.engine import Engine, obstacle
+from pellucid.decode.options import SearchOptions, Specials
+from pellucid.decode.ranking import best_tokens
+from pellucid.decode.rows import Rows
+from pellucid.decode.search import search
+from pellucid.decode.stepper import TransformerStep
+from pellucid.errors import NumericalError
+from pellucid.model.build import build
+from pellucid.model.transformer import Transformer
+
+V = 40
+SPECIALS = Specials(bos=2, eos=3, pad=0)
+PARTS: list[dict[str, Any]] = [
+    {"position": "sinusoidal"}, {"position": "learned", "residual": "post"}, {"position": "none", "norm": "rmsnorm"},
+    {"position": "sinusoidal", "residual": "deepnorm", "feed_forward": "swiglu"},
+    {"position": "sinusoidal", "norm": "stdnorm", "residual": "none", "tie_embeddings": False},
+]
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {"beam_size": 1}, "beam": {"beam_size": 4}, "n-best": {"beam_size": 4, "n_best": 4},
+    "sample": {"sample": True, "seed": 5, "n_best": 2}, "long": {"beam_size": 3, "min_length": 7},
+    "no repeats": {"beam_size": 2, "no_repeat_ngram": 2}, "short": {"beam_size": 3, "max_length": 3},
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled() -> Any:
+    """The engine needs the kernels."""
+    state = use_kernels(torch.device("cpu"))
+    if state != "compiled":
+        pytest.skip(state)
+    yield
+    use_kernels(torch.device("cpu"), False)
+
+
+def made(**parts: Any) -> Transformer:
+    torch.manual_seed(1)
+    config = ModelConfig(d_model=64, n_heads=2, d_ff=48, encoder_layers=1, decoder_layers=2, max_length=24, **parts)
+    model = build(config, V, V, shared=True).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)  # less even probabilities
+    return model
+
+
+def sources(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    draw = torch.Generator().manual_seed(3)
+    lengths = torch.randint(1, 9, (count,), generator=draw)
+    real = torch.arange(8) < lengths[:, None]
+    return torch.randint(4, V, (count, 8), generator=draw).masked_fill(~real, 0), real
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
+@pytest.mark.parametrize("options", SEARCHES.values(), ids=SEARCHES)
+def test_in_fp32_the_engine_finds_what_the_plain_step_finds(parts: dict[str, Any], options: dict[str, Any]) -> None:
+    model, source = made(**parts), sources(7)
+    assert obstacle(model) is None
+    asked = SearchOptions(**{"max_length": 12, **options})
+    prefixes = [[]] * 5 + [[7, 8], [9]]
+    plain = search(TransformerStep(model), source, 7, asked, SPECIALS, prefixes)
+    fast = search(Engine(model, torch.float32), source, 7, asked, SPECIALS, prefixes)
+    assert [[h.tokens for h in one] for one in fast] == [[h.tokens for h in one] for one in plain]
+    for ours, theirs in zip(fast, plain):
+        assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-4)
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
+def test_in_bf16_probabilities_are_those_of_the_plain_step_within_rounding(parts: dict[str, Any]) -> None:
+    model, source = made(**parts), sources(5)
+    plain, fast = TransformerStep(model), Engine(model, torch.bfloat16)
+    tokens = torch.randint(4, V, (6, 5))
+    with torch.inference_mode():
+        expected, state = plain.start(source), fast.start(source)
+        for latest in tokens:
+            wanted, expected = plain.step(expected, latest)
+            got, state = fast.step(state, latest)
+            assert got.dtype == torch.bfloat16
+            torch.testing.assert_close(got.float().softmax(-1), wanted.softmax(-1), atol=0.03, rtol=0.0)
+
+
+def test_no_source_padding_and_wide_heads() -> None:
+    for heads in (1, 2, 4):
+        torch.manual_seed(2)
+        config = ModelConfig(d_model=64, n_heads=heads, d_ff=48, encoder_layers=1, decoder_layers=1)
+        model = build(config, V, V, shared=True).eval()
+        ids = torch.randint(4, V, (3, 70))
+        options = SearchOptions(beam_size=2, max_length=30)
+        plain = search(TransformerStep(model), (ids, None), 3, options, SPECIALS)
+        fast = search(Engine(model, torch.float32), (ids, None), 3, options, SPECIALS)
+        assert [one[0].tokens for one in fast] == [one[0].tokens for one in plain]
+
+
+@pytest.mark.parametrize(("parts", "reason"), [
+    ({"position": "rotary"}, "RotaryPosition"), ({"position": "t5"}, "T5Position"),
+    ({"attention": "linear"}, "LinearAttention"), ({"attention": "window", "window": 3}, "window"),
+    ({"n_heads": 8}, "width of a head")])
+def test_what_the_engine_does_not_know_is_named(parts: dict[str, Any], reason: str) -> None:
+    config = {"d_model": 64, "n_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 1, **parts}
+    assert reason in str(obstacle(build(ModelConfig(**config), V, V, shared=True)))
+
+
+def test_the_engine_keeps_the_weights_it_was_made_with() -> None:
+    model, source = made(), sources(2)
+    engine = Engine(model, torch.float32)
+    with torch.inference_mode():
+        before = engine.step(engine.start(source), torch.tensor([2, 2]))[0]
+        for parameter in model.parameters():
+            parameter.zero_()
+        after = engine.step(engine.start(source), torch.tensor([2, 2]))[0]
+    assert torch.equal(before, after)
+
+
+def ranked(logits: torch.Tensor, count: int, min_length: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = len(logits)
+    rules = Rules(SearchOptions(min_length=min_length), SPECIALS, torch.empty(rows, 0), tuple(range(rows)))
+    return best_tokens(logits, Rows(torch.arange(rows), torch.full((rows, 1), 9), torch.zeros(rows, 1)), rules, count)
+
+
+@given(st.integers(1, 5), st.integers(20, 70), st.integers(1, 9), st.integers(0, 2), st.integers(0, 10_000),
+       st.sampled_from([torch.float32, torch.bfloat16]))
+def test_the_best_tokens_in_one_pass_are_those_of_the_plain_way(rows: int, vocabulary: int, count: int, min_length: int,
+                                                                 seed: int, dtype: torch.dtype) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    logits = torch.randint(-6, 6, (rows, vocabulary), generator=draw).to(dtype)  # many ties
+    values, ids = ranked(logits, count, min_length)
+    use_kernels(torch.device("cpu"), False)
+    try:
+        expected, expected_ids = ranked(logits, count, min_length)
+    finally:
+        use_kernels(torch.device("cpu"))
+    assert torch.equal(ids, expected_ids)
+    torch.testing.assert_close(values, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_infinite_logits_are_taken_at_their_limit_and_nan_is_told() -> None:
+    logits = torch.zeros(2, 30)
+    logits[1, 7] = torch.inf
+    values, ids = ranked(logits, 1)
+    assert ids.tolist() == [[1], [7]]
+    assert values[1, 0] == 0
+    logits[0, 20] = torch.nan
+    with pytest.raises(NumericalError, match="sentence 0"):
+        ranked(logits, 1)
