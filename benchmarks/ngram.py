@@ -19,8 +19,8 @@ from benchmarks.kneser_ney import KneserNey
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.splits import open_splits
 from pellucid.decode.generate import evaluating
-from pellucid.run import Run, load
 from pellucid.precision import resolve
+from pellucid.run import Run, load
 from pellucid.train.validation import mean_loss
 
 
