@@ -116,7 +116,7 @@ class Engine:
             if isinstance(module, nn.Linear):
                 module.to(dtype)
         self.dtype = dtype
-        self.output = model.output.weight.detach().to(dtype)
+        self.output = self.model.output.weight.detach().to(dtype)
         self.layers = list(self.model.decoder.stack())
         self.joints = [Joint([a.query, a.key, a.value], dtype) for a in (one.self_attention for one in self.layers)]
         self.source = Joint([projection for layer in self.layers
