@@ -16,11 +16,13 @@ import math
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pellucid.decode.step import Step
 from pellucid.decode.stepper import TransformerStep
 from pellucid.model.decoder import DecoderLayer
 from pellucid.model.transformer import Transformer
@@ -78,7 +80,7 @@ def obstacle(model: Transformer) -> str | None:
     return "attention has a window" if model.window_size is not None else None
 
 
-def step_for(model: Transformer, precision: str) -> Engine | TransformerStep:
+def step_for(model: Transformer, precision: str) -> Step[tuple[Tensor, Tensor | None], Any]:
     """The engine for `model` as it is now, made once; the plain step, in fp32, where it does not know the model.
 
     Args:
@@ -153,7 +155,8 @@ class Engine:
     def _layer(self, y: Tensor, number: int, layer: DecoderLayer, state: EngineState) -> Tensor:
         y = layer.residual_1(y, lambda y: self._attend_past(y, number, layer.self_attention, state))
         y = layer.residual_2(y, lambda y: self._attend_source(y, number, layer.cross_attention, state))
-        return layer.residual_3(y, layer.feed_forward)
+        result: Tensor = layer.residual_3(y, layer.feed_forward)
+        return result
 
     def _attend_past(self, y: Tensor, number: int, attention: MultiHeadAttention, state: EngineState) -> Tensor:
         """Self-attention of the newest tokens [R, D] → [R, D]"""

@@ -30,7 +30,7 @@ _SIGNATURES: dict[str, list[type]] = {
     "exponentiate": [c_void_p] * 5 + [c_int64, c_int64],
     "attend_past": [c_void_p] * 3 + [c_int64] * 4 + [c_float],
     "attend_source": [c_void_p] * 5 + [c_int64] * 5 + [c_float],
-    "rank": [c_void_p] * 3 + [c_int64] * 3 + [c_void_p, c_int64],
+    "rank": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64],
 }
 _SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
 _functions: dict[str, ctypes._NamedFuncPointer] = {}
