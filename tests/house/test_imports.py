@@ -25,9 +25,10 @@ BELOW = {
     "files": {"errors"},
     "recipes": {"errors"},
     "nn": set(),
+    "precision": set(),
     "model": {"nn", "config", "errors"},
     "data": {"config", "errors", "strict_reader", "files"},
-    "decode": {"nn", "model", "data", "config", "errors"},
+    "decode": {"nn", "model", "data", "config", "errors", "precision"},
 }
 PLAIN = ("errors", "strict_reader", "config", "recipes")  # neither torch nor numpy
 BANNED_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
