@@ -1,77 +1,255 @@
-// engine.py and ranking.py: one step of decoding for many hypotheses, in which nothing is moved. What a hypothesis has
-// seen is found by where it lies: its own past through the rows that were its ancestors, its source by its sentence.
+// decode/engine.py and decode/ranking.py: the layers over packed rows as a list of operations, run in one call. Each row
+// is computed alone and in one order of summation, so that its bits do not depend on the rows beside it. Nothing that
+// was seen is moved: a hypothesis finds its past through the rows that were its ancestors, its source by its sentence.
 
 #include "numbers.h"
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
+static const i64 PANEL = 64;  // columns of a packed matrix that lie together: [outer / 64][inner / pair][64][pair]
+static const i64 TILE = 6;    // rows that are multiplied by a panel at once
+static const i64 BLOCK = 96;  // rows that a thread takes at once
+
+enum { MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST };
+enum { LINEAR, RELU, GELU, SWISH };
+enum { NO_NORM, LAYER_NORM, RMS_NORM, STD_NORM };
+
+// What goes in and out are numbers of buffers; the rest as each operation below tells.
+struct Operation {
+    i64 kind, from, from_stride, to, inner, outer, variant, heads, keys, keys_at, stride;
+    const void *weight;
+    const float *gain, *bias;
+    float scalar, epsilon;
+};
+
+struct Step {
+    void **buffers;
+    i64 rows, seen, longest;
+    const i64 *steps;          // [seen, layers], pointers to the joint keys and values [R_t, 2·D]
+    const int32_t *ancestors;  // [rows, seen]
+    const i64 *sentences;      // [rows]
+    const i64 *firsts, *lengths;  // of each sentence, the first of its packed source rows and their number
+};
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+// a [N, inner] times one panel, both fp32.
+template <i64 N> static inline void product(const float *a, const float *panel, i64 inner, Lanes (&sum)[N][4]) {
+    for (i64 k = 0; k < inner; k++, panel += PANEL) {
+        Lanes b[4] = {read(panel), read(panel + 16), read(panel + 32), read(panel + 48)};
+        for (i64 r = 0; r < N; r++)
+            for (i64 c = 0; c < 4; c++) sum[r][c] += a[r * inner + k] * b[c];
+    }
+}
+
+// Both bf16, two of the inner numbers at once, sums in fp32.
+template <i64 N> static inline void product(const bf16 *a, const bf16 *panel, i64 inner, Lanes (&sum)[N][4]) {
+    for (i64 k = 0; k < inner; k += 2, panel += 2 * PANEL) {
+#ifdef __AVX512BF16__
+        __m512bh b[4];
+        for (i64 c = 0; c < 4; c++) b[c] = (__m512bh)_mm512_loadu_si512(panel + 32 * c);
+        for (i64 r = 0; r < N; r++) {
+            int pair;
+            memcpy(&pair, a + r * inner + k, 4);
+            __m512bh both = (__m512bh)_mm512_set1_epi32(pair);
+            for (i64 c = 0; c < 4; c++) sum[r][c] = (Lanes)_mm512_dpbf16_ps((__m512)sum[r][c], both, b[c]);
+        }
+#else
+        for (i64 c = 0; c < 4; c++) {
+            LaneBits both;
+            memcpy(&both, panel + 32 * c, sizeof both);
+            Lanes first = (Lanes)(both << 16), second = (Lanes)(both & 0xffff0000u);
+            for (i64 r = 0; r < N; r++)
+                sum[r][c] += get(a[r * inner + k]) * first + get(a[r * inner + k + 1]) * second;
+        }
+#endif
+    }
+}
+
+static inline float error_function(float x) {  // Abramowitz and Stegun 7.1.26, to 1.5e-7
+    float a = x < 0 ? -x : x, t = 1.0f / (1.0f + 0.3275911f * a);
+    float p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    float y = 1.0f - p * exponential(-a * a);
+    return x < 0 ? -y : y;
+}
+
+static inline float activate(float x, i64 variant) {
+    if (variant == RELU) return x > 0 ? x : 0;
+    if (variant == GELU) return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
+    if (variant == SWISH) return x / (1.0f + exponential(-x));
+    return x;
+}
+
+// `count` sums and their biases: into `to`, activated, or added to `scalar` times what is there.
+template <class T>
+static inline void put_products(const float *sums, const Operation &o, i64 row, i64 first, i64 count, void *to) {
+    i64 place = row * o.outer + first;
+    for (i64 i = 0; i < count; i++) {
+        float x = sums[i] + (o.bias ? o.bias[first + i] : 0.0f);
+        if (o.kind == ADD_PRODUCT) {
+            float *y = (float *)to + place + i;
+            *y = o.scalar == 0 ? x : o.scalar * *y + x;
+        } else {
+            put((T *)to + place + i, activate(x, o.variant));
+        }
+    }
+}
+
+template <class T, class Out, i64 N>
+static void tile(const Operation &o, const T *a, const T *panel, i64 row, i64 first, void *to) {
+    Lanes sum[N][4] = {};
+    product<N>(a, panel, o.inner, sum);
+    i64 count = o.outer - first < PANEL ? o.outer - first : PANEL;
+    float sums[PANEL];
+    for (i64 r = 0; r < N; r++) {
+        for (i64 c = 0; c < 4; c++) write(sums + 16 * c, sum[r][c]);
+        put_products<Out>(sums, o, row + r, first, count, to);
+    }
+}
+
+// from [R, inner] times the packed weight [outer, inner], bias [outer] or null.
+template <class T, class Out> static void multiply(const Operation &o, const Step &s) {
+    const T *from = (const T *)s.buffers[o.from];
+    void *to = s.buffers[o.to];
+    i64 panels = (o.outer + PANEL - 1) / PANEL, blocks = (s.rows + BLOCK - 1) / BLOCK;
+#pragma omp for schedule(static)
+    for (i64 task = 0; task < blocks * panels; task++) {
+        i64 row = task / panels * BLOCK, panel = task % panels, end = row + BLOCK < s.rows ? row + BLOCK : s.rows;
+        const T *weight = (const T *)o.weight + panel * PANEL * o.inner;
+        for (; row + TILE <= end; row += TILE)
+            tile<T, Out, TILE>(o, from + row * o.inner, weight, row, panel * PANEL, to);
+        const T *rest = from + row * o.inner;
+        switch (end - row) {
+            case 1: tile<T, Out, 1>(o, rest, weight, row, panel * PANEL, to); break;
+            case 2: tile<T, Out, 2>(o, rest, weight, row, panel * PANEL, to); break;
+            case 3: tile<T, Out, 3>(o, rest, weight, row, panel * PANEL, to); break;
+            case 4: tile<T, Out, 4>(o, rest, weight, row, panel * PANEL, to); break;
+            case 5: tile<T, Out, 5>(o, rest, weight, row, panel * PANEL, to); break;
+        }
+    }
+}
+
+// ---- norms and gates ------------------------------------------------------------------------------------------------
+
+// The fp32 rows `from` [R, D] into `to`, typed; if `keys` is `from`, they are normalised where they are too.
+template <class T> static void normalize(const Operation &o, const Step &s) {
+    i64 d = o.inner;
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        float *x = (float *)s.buffers[o.from] + r * d, mean = 0, square = 0;
+        T *to = (T *)s.buffers[o.to] + r * d;
+        if (o.variant == LAYER_NORM || o.variant == STD_NORM) {
+            for (i64 i = 0; i < d; i++) mean += x[i];
+            mean /= d;
+        }
+        for (i64 i = 0; i < d; i++) square += (x[i] - mean) * (x[i] - mean);
+        float scale = 1;
+        if (o.variant == STD_NORM) scale = 1 / (__builtin_sqrtf(square / (d > 1 ? d - 1 : 1)) + o.epsilon);
+        else if (o.variant != NO_NORM) scale = 1 / __builtin_sqrtf(square / d + o.epsilon);
+        for (i64 i = 0; i < d; i++) {
+            float y = (x[i] - mean) * scale;
+            if (o.gain) y *= o.gain[i];
+            if (o.bias) y += o.bias[i];
+            if (o.keys == o.from) x[i] = y;
+            put(to + i, y);
+        }
+    }
+}
+
+// activation(gate) ⊙ inner of the joint from [R, 2·outer] → [R, outer]
+template <class T> static void gate(const Operation &o, const Step &s) {
+    i64 f = o.outer;
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        const T *from = (const T *)s.buffers[o.from] + r * 2 * f;
+        T *to = (T *)s.buffers[o.to] + r * f;
+        for (i64 i = 0; i < f; i++) put(to + i, activate(get(from[i]), o.variant) * get(from[f + i]));
+    }
+}
+
+// ---- attention ------------------------------------------------------------------------------------------------------
+
+static inline float total(Lanes x) {
+#ifdef __AVX512F__
+    return _mm512_reduce_add_ps((__m512)x);
+#else
+    float sum = 0;
+    for (i64 i = 0; i < LANES; i++) sum += x[i];
+    return sum;
+#endif
+}
 
 // softmax(scale · q Kᵀ) V for one row, all heads; key(t) points to the key at t, its value lies `width · heads` behind.
+// p has room for [heads, seen].
 template <class T, class Key>
-static void attend_row(const T *q, Key key, i64 seen, i64 heads, i64 width, float scale, float *scratch, T *out) {
+static inline void attend_row(const T *q, Key key, i64 seen, i64 heads, i64 width, float scale, float *p, T *out) {
     i64 d = heads * width;
-    float *query = scratch, *sum = query + d, *p = sum + d;  // p [heads, seen]
-    for (i64 i = 0; i < d; i += LANES) {
-        write(query + i, read(q + i) * scale);
-        write(sum + i, Lanes{});
-    }
     for (i64 t = 0; t < seen; t++) {
         const T *k = key(t);
         for (i64 h = 0; h < heads; h++) {
             Lanes dot = {};
-            for (i64 i = h * width; i < (h + 1) * width; i += LANES) dot += read(query + i) * read(k + i);
-            float total = 0;
-            for (i64 i = 0; i < LANES; i++) total += dot[i];
-            p[h * seen + t] = total;
+            for (i64 i = h * width; i < (h + 1) * width; i += LANES) dot += read(q + i) * read(k + i);
+            p[h * seen + t] = scale * total(dot);
         }
     }
     for (i64 h = 0; h < heads; h++) {
-        float *row = p + h * seen, highest = -3e38f, total = 0;
+        float *row = p + h * seen, highest = -3e38f, sum = 0;
         for (i64 t = 0; t < seen; t++) highest = row[t] > highest ? row[t] : highest;
-        for (i64 t = 0; t < seen; t++) total += row[t] = exponential(row[t] - highest);
-        for (i64 t = 0; t < seen; t++) row[t] /= total;
+        for (i64 t = 0; t < seen; t++) sum += row[t] = exponential(row[t] - highest);
+        for (i64 t = 0; t < seen; t++) row[t] /= sum;
     }
-    for (i64 t = 0; t < seen; t++) {
-        const T *v = key(t) + d;
-        for (i64 h = 0; h < heads; h++) {
-            float weight = p[h * seen + t];
-            for (i64 i = h * width; i < (h + 1) * width; i += LANES) write(sum + i, read(sum + i) + weight * read(v + i));
+    for (i64 h = 0; h < heads; h++)
+        for (i64 i = h * width; i < (h + 1) * width; i += LANES) {
+            Lanes sum = {};
+            for (i64 t = 0; t < seen; t++) sum += p[h * seen + t] * read(key(t) + d + i);
+            write(out + i, sum);
         }
-    }
-    for (i64 i = 0; i < d; i += LANES) write(out + i, read(sum + i));
 }
 
-// Self-attention. steps[t] points to the joint queries, keys and values [R_t, 3·D] of step t; ancestors[r, t] is the
-// row of r's hypothesis there.
-template <class T>
-static void attend_past(const i64 *steps, const int32_t *ancestors, T *out, i64 rows, i64 seen, i64 heads, i64 width,
-                        float scale) {
-    i64 d = heads * width;
-#pragma omp parallel
-    {
-        float *scratch = new float[2 * d + heads * seen];
+// from [R, from_stride] queries the keys of its sentence: those in the buffer `keys`, from `keys_at` on, `stride` apart.
+template <class T> static void attend_source(const Operation &o, const Step &s, float *p) {
+    i64 d = o.heads * o.inner;
 #pragma omp for schedule(static)
-        for (i64 r = 0; r < rows; r++) {
-            auto key = [&](i64 t) { return (const T *)steps[t] + ancestors[r * seen + t] * 3 * d + d; };
-            attend_row((const T *)steps[seen - 1] + ancestors[r * seen + seen - 1] * 3 * d, key, seen, heads, width,
-                       scale, scratch, out + r * d);
-        }
-        delete[] scratch;
+    for (i64 r = 0; r < s.rows; r++) {
+        i64 sentence = s.sentences[r];
+        const T *first = (const T *)s.buffers[o.keys] + s.firsts[sentence] * o.stride + o.keys_at;
+        attend_row((const T *)s.buffers[o.from] + r * o.from_stride, [&](i64 t) { return first + t * o.stride; },
+                   s.lengths[sentence], o.heads, o.inner, o.scalar, p, (T *)s.buffers[o.to] + r * d);
     }
 }
 
-// Cross-attention of q [R, D] to keys and values that lie `stride` apart, `longest` to a sentence.
-template <class T>
-static void attend_source(const T *q, const T *keys, const i64 *sentences, const i64 *lengths, T *out, i64 rows,
-                          i64 longest, i64 stride, i64 heads, i64 width, float scale) {
-    i64 d = heads * width;
+// from [R, D] queries what its ancestors left in the layer `keys` of `stride`.
+template <class T> static void attend_past(const Operation &o, const Step &s, float *p) {
+    i64 d = o.heads * o.inner;
+    const i64 *steps = s.steps + o.keys;
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        const int32_t *rows = s.ancestors + r * s.seen;
+        attend_row((const T *)s.buffers[o.from] + r * d,
+                   [&](i64 t) { return (const T *)steps[t * o.stride] + (i64)rows[t] * 2 * d; }, s.seen, o.heads, o.inner,
+                   o.scalar, p, (T *)s.buffers[o.to] + r * d);
+    }
+}
+
+// ---- the whole ------------------------------------------------------------------------------------------------------
+
+template <class T> static void execute(const Operation *operations, i64 count, const Step &s, i64 heads) {
 #pragma omp parallel
     {
-        float *scratch = new float[2 * d + heads * longest];
-#pragma omp for schedule(static)
-        for (i64 r = 0; r < rows; r++) {
-            const T *first = keys + sentences[r] * longest * stride;
-            auto key = [&](i64 t) { return first + t * stride; };
-            attend_row(q + r * d, key, lengths[sentences[r]], heads, width, scale, scratch, out + r * d);
+        float *p = new float[heads * (s.seen > s.longest ? s.seen : s.longest)];
+        for (i64 i = 0; i < count; i++) {
+            const Operation &o = operations[i];
+            switch (o.kind) {
+                case MULTIPLY: o.scalar ? multiply<T, float>(o, s) : multiply<T, T>(o, s); break;
+                case ADD_PRODUCT: multiply<T, float>(o, s); break;
+                case NORMALIZE: normalize<T>(o, s); break;
+                case GATE: gate<T>(o, s); break;
+                case ATTEND_SOURCE: attend_source<T>(o, s, p); break;
+                case ATTEND_PAST: attend_past<T>(o, s, p); break;
+            }
         }
-        delete[] scratch;
+        delete[] p;
     }
 }
 
@@ -121,13 +299,8 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
 
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
-BOTH(attend_past, (const i64 *steps, const int32_t *ancestors, void *out, i64 rows, i64 seen, i64 heads, i64 width,
-                   float scale),
-     attend_past(steps, ancestors, (T *)out, rows, seen, heads, width, scale))
-BOTH(attend_source, (const void *q, const void *keys, const i64 *sentences, const i64 *lengths, void *out, i64 rows,
-                     i64 longest, i64 stride, i64 heads, i64 width, float scale),
-     attend_source((const T *)q, (const T *)keys, sentences, lengths, (T *)out, rows, longest, stride, heads, width,
-                   scale))
+BOTH(execute, (const void *operations, i64 count, const void *step, i64 heads),
+     execute<T>((const Operation *)operations, count, *(const Step *)step, heads))
 BOTH(rank, (const void *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
             i64 n_forbidden),
      rank((const T *)logits, values, ids, rows, vocabulary, count, forbidden, n_forbidden))
