@@ -81,51 +81,63 @@ static inline float activate(float x, i64 variant) {
     return x;
 }
 
-// `count` sums and their biases: into `to`, activated, or added to `scalar` times what is there.
-template <class T>
-static inline void put_products(const float *sums, const Operation &o, i64 row, i64 first, i64 count, void *to) {
-    i64 place = row * o.outer + first;
-    for (i64 i = 0; i < count; i++) {
-        float x = sums[i] + (o.bias ? o.bias[first + i] : 0.0f);
-        if (o.kind == ADD_PRODUCT) {
-            float *y = (float *)to + place + i;
-            *y = o.scalar == 0 ? x : o.scalar * *y + x;
-        } else {
-            put((T *)to + place + i, activate(x, o.variant));
-        }
-    }
+// The first `count` numbers of x into `to`, or all sixteen.
+template <class T> static inline void write_some(T *to, Lanes x, i64 count) {
+    if (count >= LANES) return write(to, x);
+    for (i64 i = 0; i < count; i++) put(to + i, x[i]);
 }
 
-template <class T, class Out, i64 N>
+static inline Lanes read_some(const float *from, i64 count) {
+    if (count >= LANES) return read(from);
+    Lanes x = {};
+    for (i64 i = 0; i < count; i++) x[i] = from[i];
+    return x;
+}
+
+// The sums of one row and sixteen columns (or `count`, the last): biased, activated, into `to`, or added to `scalar`
+// times what is there.
+template <class T, i64 KIND>
+static inline void put_products(Lanes x, const Operation &o, i64 row, i64 column, i64 count, void *to) {
+    if (o.bias) x += read_some(o.bias + column, count);
+    i64 place = row * o.outer + column;
+    if (KIND == ADD_PRODUCT) {
+        float *y = (float *)to + place;
+        write_some(y, o.scalar == 0 ? x : o.scalar * read_some(y, count) + x, count);
+        return;
+    }
+    if (o.variant == RELU) x = x > 0 ? x : Lanes{};
+    else if (o.variant != LINEAR) for (i64 i = 0; i < LANES; i++) x[i] = activate(x[i], o.variant);
+    write_some((T *)to + place, x, count);
+}
+
+template <class T, class Out, i64 KIND, i64 N>
 static void tile(const Operation &o, const T *a, const T *panel, i64 row, i64 first, void *to) {
     Lanes sum[N][4] = {};
     product<N>(a, panel, o.inner, sum);
-    i64 count = o.outer - first < PANEL ? o.outer - first : PANEL;
-    float sums[PANEL];
-    for (i64 r = 0; r < N; r++) {
-        for (i64 c = 0; c < 4; c++) write(sums + 16 * c, sum[r][c]);
-        put_products<Out>(sums, o, row + r, first, count, to);
-    }
+    for (i64 r = 0; r < N; r++)
+        for (i64 c = 0; c < 4; c++)
+            if (first + LANES * c < o.outer)
+                put_products<Out, KIND>(sum[r][c], o, row + r, first + LANES * c, o.outer - first - LANES * c, to);
 }
 
 // from [R, inner] times the packed weight [outer, inner], bias [outer] or null.
-template <class T, class Out> static void multiply(const Operation &o, const Step &s) {
+template <class T, class Out, i64 KIND> static void multiply(const Operation &o, const Step &s) {
     const T *from = (const T *)s.buffers[o.from];
     void *to = s.buffers[o.to];
     i64 panels = (o.outer + PANEL - 1) / PANEL, blocks = (s.rows + BLOCK - 1) / BLOCK;
 #pragma omp for schedule(static)
     for (i64 task = 0; task < blocks * panels; task++) {
-        i64 row = task / panels * BLOCK, panel = task % panels, end = row + BLOCK < s.rows ? row + BLOCK : s.rows;
-        const T *weight = (const T *)o.weight + panel * PANEL * o.inner;
+        i64 row = task / panels * BLOCK, first = task % panels * PANEL, end = row + BLOCK < s.rows ? row + BLOCK : s.rows;
+        const T *weight = (const T *)o.weight + first * o.inner;
         for (; row + TILE <= end; row += TILE)
-            tile<T, Out, TILE>(o, from + row * o.inner, weight, row, panel * PANEL, to);
+            tile<T, Out, KIND, TILE>(o, from + row * o.inner, weight, row, first, to);
         const T *rest = from + row * o.inner;
         switch (end - row) {
-            case 1: tile<T, Out, 1>(o, rest, weight, row, panel * PANEL, to); break;
-            case 2: tile<T, Out, 2>(o, rest, weight, row, panel * PANEL, to); break;
-            case 3: tile<T, Out, 3>(o, rest, weight, row, panel * PANEL, to); break;
-            case 4: tile<T, Out, 4>(o, rest, weight, row, panel * PANEL, to); break;
-            case 5: tile<T, Out, 5>(o, rest, weight, row, panel * PANEL, to); break;
+            case 1: tile<T, Out, KIND, 1>(o, rest, weight, row, first, to); break;
+            case 2: tile<T, Out, KIND, 2>(o, rest, weight, row, first, to); break;
+            case 3: tile<T, Out, KIND, 3>(o, rest, weight, row, first, to); break;
+            case 4: tile<T, Out, KIND, 4>(o, rest, weight, row, first, to); break;
+            case 5: tile<T, Out, KIND, 5>(o, rest, weight, row, first, to); break;
         }
     }
 }
@@ -241,8 +253,11 @@ template <class T> static void execute(const Operation *operations, i64 count, c
         for (i64 i = 0; i < count; i++) {
             const Operation &o = operations[i];
             switch (o.kind) {
-                case MULTIPLY: o.scalar ? multiply<T, float>(o, s) : multiply<T, T>(o, s); break;
-                case ADD_PRODUCT: multiply<T, float>(o, s); break;
+                case MULTIPLY:
+                    if (o.scalar) multiply<T, float, MULTIPLY>(o, s);  // logits stay as they are summed
+                    else multiply<T, T, MULTIPLY>(o, s);
+                    break;
+                case ADD_PRODUCT: multiply<T, float, ADD_PRODUCT>(o, s); break;
                 case NORMALIZE: normalize<T>(o, s); break;
                 case GATE: gate<T>(o, s); break;
                 case ATTEND_SOURCE: attend_source<T>(o, s, p); break;
