@@ -34,7 +34,7 @@ from benchmarks.reference import Gate, Verdict
 from pellucid.run import load
 
 SYSTEMS: list[tuple[str, str]] = [
-    ("pellucid", "bf16"), ("pellucid", "fp32"), ("pellucid", "plain fp32"), ("ctranslate2", "float32 1x2"),
+    ("pellucid", "int8"), ("pellucid", "bf16"), ("pellucid", "fp32"), ("pellucid", "plain fp32"), ("ctranslate2", "float32 1x2"),
     ("ctranslate2", "float32 2x1"), ("ctranslate2", "int8 1x2"), ("ctranslate2", "int8 2x1"),
     ("ctranslate2", "bfloat16 2x1"), ("ctranslate2", "float32 2x1 mkl"), ("ctranslate2", "int8 2x1 mkl"),
     ("ctranslate2", "float32 2x1 vmap"), ("ctranslate2", "int8 2x1 vmap"),

@@ -71,30 +71,32 @@ def test_in_fp32_the_engine_finds_what_the_plain_step_finds(parts: dict[str, Any
     asked = SearchOptions(**{"max_length": 12, **options})
     prefixes = [[]] * 5 + [[7, 8], [9]]
     plain = search(TransformerStep(model), source, 7, asked, SPECIALS, prefixes)
-    fast = search(Engine(model, torch.float32), source, 7, asked, SPECIALS, prefixes)
+    fast = search(Engine(model, "fp32"), source, 7, asked, SPECIALS, prefixes)
     assert [[h.tokens for h in one] for one in fast] == [[h.tokens for h in one] for one in plain]
     for ours, theirs in zip(fast, plain):
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-4)
 
 
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 0.03), ("int8", 0.1)])
 @pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
-def test_in_bf16_probabilities_are_those_of_the_plain_step_within_rounding(parts: dict[str, Any]) -> None:
+def test_probabilities_are_those_of_the_plain_step_within_rounding(parts: dict[str, Any], precision: str,
+                                                                    tolerance: float) -> None:
     model, source = made(**parts), sources(5)
-    plain, fast = TransformerStep(model), Engine(model, torch.bfloat16)
+    plain, fast = TransformerStep(model), Engine(model, precision)
     tokens = torch.randint(4, V, (6, 5))
     with torch.inference_mode():
         expected, state = plain.start(source), fast.start(source)
         for latest in tokens:
             wanted, expected = plain.step(expected, latest)
             got, state = fast.step(state, latest)
-            torch.testing.assert_close(got.softmax(-1), wanted.softmax(-1), atol=0.03, rtol=0.0)
+            torch.testing.assert_close(got.softmax(-1), wanted.softmax(-1), atol=tolerance, rtol=0.0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 @pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
-def test_the_neighbours_of_a_sentence_change_no_bit(parts: dict[str, Any], dtype: torch.dtype) -> None:
+def test_the_neighbours_of_a_sentence_change_no_bit(parts: dict[str, Any], precision: str) -> None:
     (ids, real), options = sources(115), SearchOptions(beam_size=2, max_length=9, n_best=2)  # more than a block of rows
-    engine = Engine(made(**parts), dtype)
+    engine = Engine(made(**parts), precision)
     together = search(engine, (ids, real), 115, options, SPECIALS)
     for some in ([0], [114, 3, 7], list(range(100, 20, -1))):
         longest = int(real[some].sum(1).max())
@@ -110,7 +112,7 @@ def test_no_source_padding_and_wide_heads() -> None:
         ids = torch.randint(4, V, (3, 70))
         options = SearchOptions(beam_size=2, max_length=30)
         plain = search(TransformerStep(model), (ids, None), 3, options, SPECIALS)
-        fast = search(Engine(model, torch.float32), (ids, None), 3, options, SPECIALS)
+        fast = search(Engine(model, "fp32"), (ids, None), 3, options, SPECIALS)
         assert [one[0].tokens for one in fast] == [one[0].tokens for one in plain]
 
 
@@ -125,7 +127,7 @@ def test_what_the_engine_does_not_know_is_named(parts: dict[str, Any], reason: s
 
 def test_the_engine_keeps_the_weights_it_was_made_with() -> None:
     model, source = made(), sources(2)
-    engine = Engine(model, torch.float32)
+    engine = Engine(model, "fp32")
     with torch.inference_mode():
         before = engine.step(engine.start(source), torch.tensor([2, 2]))[0]
         for parameter in model.parameters():

@@ -20,17 +20,15 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pellucid.decode.program import ACTIVATIONS, NORMS, Buffer, Program, Step
+from pellucid.decode.program import GROUP, Buffer, Program, Step
 from pellucid.decode.step import Step as Steps
 from pellucid.decode.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 from pellucid.nn import kernels
 from pellucid.nn.embeddings import Embedding
-from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.positional_encoding import NoPosition
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
@@ -76,6 +74,9 @@ def obstacle(model: Transformer) -> str | None:
             return f"positions are {type(attention.position).__name__}"
         if (attention.query.in_features // attention.n_heads) % _LANES:
             return f"the width of a head is no multiple of {_LANES}"
+    if any(layer.feed_forward.outer.in_features % max(GROUP.values())
+           for stack in (model.encoder, model.decoder) for layer in stack.stack()):
+        return f"the feed-forward width is no multiple of {max(GROUP.values())}"
     return "attention has a window" if model.window_size is not None else None
 
 
@@ -84,18 +85,18 @@ def step_for(model: Transformer, precision: str) -> Steps[tuple[Tensor, Tensor |
 
     Args:
         model: in evaluation mode.
-        precision: "auto", "fp32" or "bf16".
+        precision: "auto", "fp32", "bf16" or "int8".
     """
     if obstacle(model) is not None:
         return TransformerStep(model)
-    dtype = torch.bfloat16 if resolve(precision, model.output.weight.device) == "bf16" else torch.float32
-    state = dtype, sum(parameter._version for parameter in model.parameters())
+    precision = resolve(precision, model.output.weight.device)
+    state = precision, sum(parameter._version for parameter in model.parameters())
     if model not in _engines or _engines[model][0] != state:
-        _engines[model] = state, Engine(model, dtype)
+        _engines[model] = state, Engine(model, precision)
     return _engines[model][1]
 
 
-_engines: weakref.WeakKeyDictionary[Transformer, tuple[tuple[torch.dtype, int], Engine]] = weakref.WeakKeyDictionary()
+_engines: weakref.WeakKeyDictionary[Transformer, tuple[tuple[str, int], Engine]] = weakref.WeakKeyDictionary()
 
 
 def _attentions(model: Transformer) -> Iterator[MultiHeadAttention]:
@@ -107,25 +108,23 @@ class Engine:
 
     Args:
         model: with no `obstacle`; later changes of its weights are not seen.
-        dtype: of the products and of what is remembered, bf16 or fp32.
+        precision: of the products, "fp32", "bf16" or "int8".
     """
 
-    def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
-        self.dtype = dtype
-        self.vocabulary, self.width = model.output.weight.shape
+    def __init__(self, model: Transformer, precision: str) -> None:
+        self.width = model.output.weight.shape[1]
         self.layers = len(model.decoder.layers)
-        self.source_tokens, self.target_tokens = Tokens(model.source_embedding), Tokens(model.target_embedding)
         self.source_places, self.target_places = (
             Places(part.position, self.width) for part in (model.encoder, model.decoder))
         n_heads = next(_attentions(model)).n_heads
-        self.encoder, self.decoder = (Program(dtype, self.width, n_heads) for _ in range(2))
+        self.encoder, self.decoder = (Program(precision, self.width, n_heads) for _ in range(2))
         self._write_encoder(model)
         self._write_decoder(model)
 
     def _write_encoder(self, model: Transformer) -> None:
         """Figure 1, left, and the keys and values that the right half will ask for."""
         program = self.encoder
-        program.enter()
+        program.embed(_table(model.source_embedding))
         for layer in model.encoder.stack():
             program.connect(layer.residual_1, lambda: program.attend(layer.self_attention))
             program.connect(layer.residual_2, lambda: program.feed_forward(layer.feed_forward))
@@ -136,7 +135,7 @@ class Engine:
     def _write_decoder(self, model: Transformer) -> None:
         """Figure 1, right, for the newest tokens."""
         program = self.decoder
-        program.enter()
+        program.embed(_table(model.target_embedding))
         for number, layer in enumerate(model.decoder.stack()):
             program.connect(layer.residual_1, lambda: program.attend_past(layer.self_attention, number, self.layers))
             program.connect(layer.residual_2, lambda: program.attend_source(layer.cross_attention, number, self.layers))
@@ -153,13 +152,12 @@ class Engine:
         firsts = lengths.cumsum(0) - lengths
         sentences = torch.arange(rows).repeat_interleave(lengths)
         positions = torch.arange(len(sentences)) - firsts[sentences]
-        stream = self.source_tokens(ids[real]) + self.source_places.first(longest)[positions]
-        buffers = self._buffers(self.encoder, len(stream))
-        buffers[Buffer.STREAM] = stream
-        memory = Memory(buffers[Buffer.SOURCE], firsts, lengths, longest, sentences,
-                        torch.empty(len(stream), 0, dtype=torch.int32), np.empty((0, self.layers), dtype=np.int64))
-        self._run(self.encoder, memory, buffers)
-        memory.sentences, memory.ancestors = torch.arange(rows), memory.ancestors[:rows]
+        buffers = self.encoder.buffers(len(sentences))
+        nothing = torch.empty(len(sentences), 0, dtype=torch.int32)
+        memory = Memory(buffers[Buffer.SOURCE], firsts, lengths, longest, sentences, nothing,
+                        np.empty((0, self.layers), dtype=np.int64))
+        self._run(self.encoder, memory, buffers, ids[real], self.source_places.first(longest), positions)
+        memory.sentences, memory.ancestors = torch.arange(rows), nothing[:rows]
         return memory
 
     def step(self, state: Memory, tokens: Tensor) -> tuple[Tensor, Memory]:
@@ -167,10 +165,9 @@ class Engine:
         rows, seen = len(tokens), state.ancestors.shape[1]
         state.ancestors = torch.cat([state.ancestors, torch.arange(rows, dtype=torch.int32)[:, None]], dim=1)
         if not state.buffers or len(state.buffers[Buffer.STREAM]) < rows:
-            state.buffers = self._buffers(self.decoder, rows) | {Buffer.SOURCE: state.source}
-        state.buffers[Buffer.STREAM][:rows] = self.target_tokens(tokens) + self.target_places[seen]
+            state.buffers = self.decoder.buffers(rows) | {Buffer.SOURCE: state.source}
         self._make_room(state, rows, seen)
-        self._run(self.decoder, state, state.buffers)
+        self._run(self.decoder, state, state.buffers, tokens, self.target_places.first(seen + 1))
         return state.buffers[Buffer.LOGITS][:rows], state
 
     def select(self, state: Memory, rows: Tensor) -> Memory:
@@ -180,53 +177,43 @@ class Engine:
 
     def _make_room(self, state: Memory, rows: int, seen: int) -> None:
         """For the keys and values of a step."""
-        state.steps.append(torch.empty(self.layers, rows, 2 * self.width, dtype=self.dtype))
+        state.steps.append(torch.empty(self.layers, rows, 2 * self.width, dtype=self.decoder.dtype))
         if seen == len(state.places):
             state.places = np.concatenate([state.places, np.zeros((max(seen, 16), self.layers), dtype=np.int64)])
         state.places[seen] = [layer.data_ptr() for layer in state.steps[-1]]
         state.buffers |= {Buffer.REMEMBERED + number: layer for number, layer in enumerate(state.steps[-1])}
 
-    def _buffers(self, program: Program, rows: int) -> dict[int, Tensor]:
-        """Room for so many rows, but not for what is remembered."""
-        return {number: torch.empty(rows, width, dtype=self.dtype if number not in
-                                    (Buffer.STREAM, Buffer.LOGITS) else torch.float32)
-                for number, width in program.widths.items() if number < Buffer.REMEMBERED}
-
-    def _run(self, program: Program, state: Memory, buffers: dict[int, Tensor]) -> None:
-        places = np.zeros(Buffer.REMEMBERED + self.layers, dtype=np.int64)
+    def _run(self, program: Program, state: Memory, buffers: dict[int, Tensor], tokens: Tensor, places: Tensor,
+             positions: Tensor | None = None) -> None:
+        pointers = np.zeros(Buffer.REMEMBERED + self.layers, dtype=np.int64)
         for number, buffer in buffers.items():
-            places[number] = buffer.data_ptr()
-        program.run(Step(buffers=places.ctypes.data, rows=len(state.sentences), seen=state.ancestors.shape[1],
-                         longest=state.longest, steps=state.places.ctypes.data, ancestors=state.ancestors.data_ptr(),
+            pointers[number] = buffer.data_ptr()
+        tokens = tokens.contiguous()
+        program.run(Step(buffers=pointers.ctypes.data, rows=len(tokens), seen=state.ancestors.shape[1],
+                         longest=state.longest, tokens=tokens.data_ptr(), places=places.data_ptr(),
+                         positions=None if positions is None else positions.data_ptr(),
+                         steps=state.places.ctypes.data, ancestors=state.ancestors.data_ptr(),
                          sentences=state.sentences.data_ptr(), firsts=state.firsts.data_ptr(),
                          lengths=state.lengths.data_ptr()))
 
 
-class Tokens:
-    """A frozen √D·E[x]."""
-
-    def __init__(self, embedding: Embedding) -> None:
-        self.weight = embedding.weight.detach() * math.sqrt(embedding.weight.shape[1])
-
-    def __call__(self, tokens: Tensor) -> Tensor:
-        """ids [N] → [N, D]"""
-        return F.embedding(tokens, self.weight)
+def _table(embedding: Embedding) -> Tensor:
+    """√D·E"""
+    return embedding.weight.detach() * math.sqrt(embedding.weight.shape[1])
 
 
 class Places:
-    """What a position adds to the embedding of its token, each computed once."""
+    """What a position adds to the embedding of its token; each is computed once, by itself."""
 
     def __init__(self, position: NoPosition, width: int) -> None:
-        self.position, self.width = position, width
-        self.rows: list[Tensor] = []
-
-    def __getitem__(self, place: int) -> Tensor:
-        """[D]"""
-        while len(self.rows) <= place:
-            nothing = torch.zeros(1, 1, self.width)
-            self.rows.append(self.position.embed(nothing, torch.tensor([len(self.rows)]))[0, 0].clone())
-        return self.rows[place]
+        self.position = position
+        self.table = torch.empty(0, width)
 
     def first(self, count: int) -> Tensor:
-        """[count, D]"""
-        return torch.stack([self[place] for place in range(count)])
+        """At least the first `count`, [count or more, D]."""
+        table = self.table
+        if len(table) < count:
+            nothing = torch.zeros(1, 1, table.shape[1])
+            new = [self.position.embed(nothing, torch.tensor([place]))[0] for place in range(len(table), count)]
+            self.table = table = torch.cat([table, *new])
+        return table

@@ -19,6 +19,7 @@ from pellucid.data.tokenizers.interface import BOS, EOS, PAD
 from pellucid.decode.engine import step_for
 from pellucid.decode.options import Hypothesis, SearchOptions, Specials
 from pellucid.decode.search import search
+from pellucid.decode.workers import each
 from pellucid.model.transformer import Transformer
 
 SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
@@ -103,11 +104,15 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
     done = len(texts) - len(filled)
     with evaluating(model):
         step = step_for(model, config.precision)
-        for group in length_groups([len(ids) for ids in sources], config.batch_tokens):
+
+        def decode(group: Sequence[int]) -> list[list[Hypothesis]]:
             ids, real = pad([sources[i] for i in group])
             source = (ids.to(device), None if real is None else real.to(device))
-            found = search(step, source, len(group), options, SPECIALS, [starts[i] for i in group],
-                           [first + filled[i] for i in group])
+            return search(step, source, len(group), options, SPECIALS, [starts[i] for i in group],
+                          [first + filled[i] for i in group])
+
+        groups = list(length_groups([len(ids) for ids in sources], config.batch_tokens))
+        for group, found in zip(groups, each(decode, groups, step), strict=True):
             for i, hypotheses in zip(group, found, strict=True):
                 results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))
             done += len(group)

@@ -25,6 +25,7 @@ from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.residual_connection import PreNormResidual
 
 PANEL = 64  # columns of a packed matrix that lie together
+GROUP = {"fp32": 1, "bf16": 2, "int8": 4}  # inner numbers that are multiplied at once
 ACTIVATIONS: dict[Callable[..., Tensor], int] = {F.relu: 1, F.gelu: 2, F.silu: 3}
 NORMS: dict[type[nn.Module], int] = {NoNorm: 0, LayerNorm: 1, RmsNorm: 2, StdNorm: 3}
 
@@ -32,17 +33,20 @@ NORMS: dict[type[nn.Module], int] = {NoNorm: 0, LayerNorm: 1, RmsNorm: 2, StdNor
 class Kind(IntEnum):
     """What an operation does, as the kernel numbers it."""
 
-    MULTIPLY = 0
-    ADD_PRODUCT = 1
-    NORMALIZE = 2
-    GATE = 3
-    ATTEND_SOURCE = 4
-    ATTEND_PAST = 5
+    EMBED = 0
+    MULTIPLY = 1
+    ADD_PRODUCT = 2
+    NORMALIZE = 3
+    GATE = 4
+    ATTEND_SOURCE = 5
+    ATTEND_PAST = 6
+    QUANTIZE = 7
 
 
 class Buffer(IntEnum):
-    """What the operations read and write, a row for each token: all in the type of the products but for the stream and
-    the logits, which are fp32. From REMEMBERED on come the newest keys and values of each layer."""
+    """What the operations read and write, a row for each token: fp32 or bf16 as asked for, but for the stream, the
+    scales and the logits, which are fp32, and the bytes. From REMEMBERED on come the newest keys and values of each
+    layer."""
 
     STREAM = 0
     TYPED = 1
@@ -52,7 +56,15 @@ class Buffer(IntEnum):
     INNER = 5
     SOURCE = 6
     LOGITS = 7
-    REMEMBERED = 8
+    BYTES = 8
+    SCALES = 9
+    REMEMBERED = 10
+
+    def dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Its type among buffers of `dtype`."""
+        if self in (Buffer.STREAM, Buffer.LOGITS, Buffer.SCALES):
+            return torch.float32
+        return torch.uint8 if self == Buffer.BYTES else dtype
 
 
 class Operation(ctypes.Structure):
@@ -60,35 +72,42 @@ class Operation(ctypes.Structure):
 
     _fields_ = [*((name, c_int64) for name in ("kind", "from_", "from_stride", "to", "inner", "outer", "variant", "heads",
                                                "keys", "keys_at", "stride")),
-                ("weight", c_void_p), ("gain", c_void_p), ("bias", c_void_p), ("scalar", c_float), ("epsilon", c_float)]
+                ("weight", c_void_p), ("gain", c_void_p), ("bias", c_void_p), ("shift", c_void_p),
+                ("scalar", c_float), ("epsilon", c_float)]
 
 
 class Step(ctypes.Structure):
     """What one execution works on, as the kernel has it."""
 
     _fields_ = [("buffers", c_void_p), ("rows", c_int64), ("seen", c_int64), ("longest", c_int64),
-                *((name, c_void_p) for name in ("steps", "ancestors", "sentences", "firsts", "lengths"))]
+                *((name, c_void_p) for name in ("tokens", "positions", "places", "steps", "ancestors", "sentences",
+                                                "firsts", "lengths"))]
 
 
 class Program:
     """The operations in their order, and the weights they use, packed.
 
     Args:
-        dtype: of the products, fp32 or bf16; sums are fp32.
+        precision: of the products, "fp32", "bf16" or "int8". Their sums are fp32 (integers for int8).
         d_model: the width D.  n_heads: the number of heads H.
 
     Attributes:
+        dtype: of what goes from one operation to the next: bf16 for int8.
         widths: of the buffers that it uses.
     """
 
-    def __init__(self, dtype: torch.dtype, d_model: int, n_heads: int) -> None:
-        self.dtype, self.d_model, self.n_heads = dtype, d_model, n_heads
+    def __init__(self, precision: str, d_model: int, n_heads: int) -> None:
+        self.precision, self.d_model, self.n_heads = precision, d_model, n_heads
+        self.dtype = torch.float32 if precision == "fp32" else torch.bfloat16
         self.operations: list[Operation] = []
-        self.widths: dict[int, int] = {Buffer.STREAM: d_model, Buffer.TYPED: d_model, Buffer.ATTENDED: d_model}
+        self.widths: dict[int, int] = {}
         self._weights: list[Tensor] = []
+        self._in_bytes: Buffer | None = None  # what Buffer.BYTES holds
 
-    def enter(self) -> None:
-        """The stream as it comes in, for those who read it without a norm."""
+    def embed(self, table: Tensor) -> None:
+        """Rows of the table [V, D], and their places, and the same for those who read it without a norm."""
+        self._add(Kind.EMBED, to=Buffer.STREAM, outer=self.d_model, weight=self._keep(table).data_ptr())
+        self.widths[Buffer.STREAM] = self.d_model
         self._normalize(None, keep=False)
 
     def connect(self, residual: Residual, sub_layer: Callable[[], tuple[Buffer, nn.Linear]]) -> None:
@@ -97,7 +116,7 @@ class Program:
             self._normalize(residual.norm, keep=False)
         inner, last = sub_layer()
         alpha = 1.0 if isinstance(residual, PreNormResidual) else getattr(residual, "alpha", 0.0)
-        self._add(Kind.ADD_PRODUCT, from_=inner, to=Buffer.STREAM, scalar=alpha, **self._pack(last))
+        self._multiply(Kind.ADD_PRODUCT, inner, Buffer.STREAM, last, scalar=alpha)
         if not isinstance(residual, PreNormResidual):
             self._normalize(residual.norm, keep=True)
 
@@ -108,10 +127,8 @@ class Program:
 
     def multiply(self, to: int, *projections: nn.Linear | Tensor, activation: int = 0) -> None:
         """What the stack has made so far times some matrices at once, their outputs one behind the other."""
-        packed = self._pack(*projections)
-        self.widths[to] = packed["outer"]
-        self._add(Kind.MULTIPLY, from_=Buffer.TYPED, to=to, variant=activation, scalar=float(to == Buffer.LOGITS),
-                  **packed)
+        self._multiply(Kind.MULTIPLY, Buffer.TYPED, to, *projections, variant=activation,
+                       scalar=float(to == Buffer.LOGITS))
 
     def feed_forward(self, layer: nn.Module) -> tuple[Buffer, nn.Linear]:
         """All but the last product."""
@@ -119,9 +136,7 @@ class Program:
         activation = ACTIVATIONS[layer.activation]
         if isinstance(layer, GatedFeedForward):
             self.multiply(Buffer.GATES, layer.gate, layer.inner)
-            self.widths[Buffer.INNER] = layer.inner.out_features
-            self._add(Kind.GATE, from_=Buffer.GATES, to=Buffer.INNER, outer=layer.inner.out_features,
-                      variant=activation)
+            self._write(Kind.GATE, Buffer.INNER, layer.inner.out_features, from_=Buffer.GATES, variant=activation)
         else:
             self.multiply(Buffer.INNER, layer.inner, activation=activation)
         return Buffer.INNER, layer.outer
@@ -144,6 +159,11 @@ class Program:
         return self._attend(Kind.ATTEND_SOURCE, attention, from_stride=self.d_model, keys=Buffer.SOURCE,
                             keys_at=2 * layer * self.d_model, stride=2 * layers * self.d_model)
 
+    def buffers(self, rows: int) -> dict[int, Tensor]:
+        """Room for so many rows, but not for what is remembered."""
+        return {number: torch.empty(rows, width, dtype=Buffer(number).dtype(self.dtype))
+                for number, width in self.widths.items() if number < Buffer.REMEMBERED}
+
     def run(self, step: Step) -> None:
         """Executes all operations; no more can be added."""
         kernels.run("execute", self.dtype, ctypes.addressof(self._array), len(self._array), step, self.n_heads)
@@ -154,34 +174,58 @@ class Program:
 
     def _attend(self, kind: Kind, attention: MultiHeadAttention, **fields: int) -> tuple[Buffer, nn.Linear]:
         width = self.d_model // self.n_heads
-        self._add(kind, from_=Buffer.JOINT, to=Buffer.ATTENDED, heads=self.n_heads, inner=width,
-                  scalar=1 / math.sqrt(width), **fields)
+        self._write(kind, Buffer.ATTENDED, self.d_model, from_=Buffer.JOINT, heads=self.n_heads, inner=width,
+                    scalar=1 / math.sqrt(width), **fields)
         return Buffer.ATTENDED, attention.output
 
     def _normalize(self, norm: nn.Module | None, keep: bool) -> None:
-        fields = {name: self._keep(value).data_ptr() for name, value in ([] if norm is None else norm.named_parameters())}
-        self._add(Kind.NORMALIZE, from_=Buffer.STREAM, to=Buffer.TYPED, inner=self.d_model,
-                  variant=NORMS[type(norm)] if norm is not None else 0, epsilon=getattr(norm, "epsilon", 0.0),
-                  keys=Buffer.STREAM if keep else -1, **fields)
+        weights = {} if norm is None else {name: self._keep(value).data_ptr() for name, value in norm.named_parameters()}
+        self._write(Kind.NORMALIZE, Buffer.TYPED, self.d_model, from_=Buffer.STREAM, inner=self.d_model,
+                    variant=NORMS[NoNorm if norm is None else type(norm)], epsilon=getattr(norm, "epsilon", 0.0),
+                    keys=Buffer.STREAM if keep else -1, **weights)
 
-    def _pack(self, *projections: nn.Linear | Tensor) -> dict[str, int]:
-        """The matrices [outer, inner] as one, [outer / PANEL, inner / pair, PANEL, pair], zeros behind the last
-        column: a pair of bf16 numbers is multiplied at once."""
+    def _multiply(self, kind: Kind, from_: Buffer, to: int, *projections: nn.Linear | Tensor, **fields: float) -> None:
         weight = torch.cat([p.weight if isinstance(p, nn.Linear) else p for p in projections]).detach()
-        outer, inner = weight.shape
-        pair = 2 if self.dtype == torch.bfloat16 else 1
-        padded = F.pad(weight.float(), (0, 0, 0, -outer % PANEL)).to(self.dtype)
-        packed = padded.view(-1, PANEL, inner // pair, pair).transpose(1, 2).contiguous()
-        fields = {"inner": inner, "outer": outer, "weight": self._keep(packed).data_ptr()}
         biases = [p.bias for p in projections if isinstance(p, nn.Linear)]
         if biases:
             fields["bias"] = self._keep(torch.cat(biases)).data_ptr()
-        return fields
+        if self.precision == "int8":
+            self._quantize(from_, weight.shape[1])
+            from_ = Buffer.BYTES
+        self._write(kind, to, weight.shape[0], from_=from_, inner=weight.shape[1], **self._pack(weight), **fields)
+
+    def _quantize(self, buffer: Buffer, width: int) -> None:
+        """The rows of a buffer as bytes, unless they are there already."""
+        if self._in_bytes != buffer:
+            self.widths[Buffer.SCALES] = 1
+            room = max(width, self.widths.get(Buffer.BYTES, 0))
+            self._write(Kind.QUANTIZE, Buffer.BYTES, room, from_=buffer, inner=width)
+            self._in_bytes = buffer
+
+    def _pack(self, weight: Tensor) -> dict[str, int]:
+        """The matrix [outer, inner] as [outer / PANEL, inner / group, PANEL, group], zeros behind the last column:
+        a group of numbers is multiplied at once. In bytes, each column (a row of `weight`) has a gain of its own."""
+        fields = {}
+        weight = F.pad(weight, (0, 0, 0, -len(weight) % PANEL))
+        if self.precision == "int8":
+            gain = weight.abs().amax(1).clamp(min=1e-30) / 127
+            weight = (weight / gain[:, None]).round().to(torch.int8)
+            shift = -128 * weight.sum(1, dtype=torch.int32)
+            fields = {"gain": self._keep(gain).data_ptr(), "shift": self._keep(shift).data_ptr()}
+        group = GROUP[self.precision]
+        packed = weight.view(-1, PANEL, weight.shape[1] // group, group).transpose(1, 2)
+        return {"weight": self._keep(packed if self.precision == "int8" else packed.to(self.dtype)).data_ptr(), **fields}
 
     def _keep(self, tensor: Tensor) -> Tensor:
-        self._weights.append(tensor.detach().clone())
+        self._weights.append(tensor.detach().clone(memory_format=torch.contiguous_format))
         return self._weights[-1]
+
+    def _write(self, kind: Kind, to: int, width: int, **fields: float) -> None:
+        """An operation, and what it makes known of the buffer it writes to."""
+        self.widths[to] = width
+        if self._in_bytes == to:
+            self._in_bytes = None
+        self._add(kind, to=to, outer=width, **fields)
 
     def _add(self, kind: Kind, **fields: float) -> None:
         self.operations.append(Operation(kind=kind, **fields))
-

@@ -50,6 +50,7 @@ def load(path: Path | None) -> None:
             function = library[f"{name}_{suffix}"]
             function.argtypes, function.restype = arguments, None
             _functions[f"{name}_{suffix}"] = function
+    _functions["use_threads"] = library["use_threads"]
 
 
 def serve(*tensors: Tensor) -> bool:
@@ -69,6 +70,12 @@ def run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
     _functions[f"{name}_{_SUFFIX[dtype]}"](*[
         a.data_ptr() if isinstance(a, Tensor) else ctypes.byref(a) if isinstance(a, ctypes.Structure) else a
         for a in arguments])
+
+
+def use_threads(count: int) -> None:
+    """How many threads kernels and torch's own take when the calling thread calls them."""
+    torch.get_num_threads()  # torch sets its own number when a thread first asks
+    _functions["use_threads"](c_int64(count))
 
 
 class Heads(ctypes.Structure):

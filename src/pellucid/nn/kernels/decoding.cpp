@@ -2,17 +2,20 @@
 // is computed alone and in one order of summation, so that its bits do not depend on the rows beside it. Nothing that
 // was seen is moved: a hypothesis finds its past through the rows that were its ancestors, its source by its sentence.
 
+#pragma GCC optimize("no-associative-math")  // sums in the order in which they are written
 #include "numbers.h"
-#ifdef __AVX512BF16__
+#include <omp.h>
+#ifdef __AVX512F__
 #include <immintrin.h>
 #endif
 
-static const i64 PANEL = 64;  // columns of a packed matrix that lie together: [outer / 64][inner / pair][64][pair]
+static const i64 PANEL = 64;  // columns of a packed matrix that lie together: [outer / 64][inner / group][64][group]
 static const i64 TILE = 6;    // rows that are multiplied by a panel at once
 static const i64 BLOCK = 96;  // rows that a thread takes at once
 
-enum { MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST };
+enum { EMBED, MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST, QUANTIZE };
 enum { LINEAR, RELU, GELU, SWISH };
+enum { SCALES = 9 };  // the buffer of the rows' scales, where products are in bytes
 enum { NO_NORM, LAYER_NORM, RMS_NORM, STD_NORM };
 
 // What goes in and out are numbers of buffers; the rest as each operation below tells.
@@ -20,12 +23,16 @@ struct Operation {
     i64 kind, from, from_stride, to, inner, outer, variant, heads, keys, keys_at, stride;
     const void *weight;
     const float *gain, *bias;
+    const int32_t *shift;
     float scalar, epsilon;
 };
 
 struct Step {
     void **buffers;
     i64 rows, seen, longest;
+    const i64 *tokens;         // [rows]
+    const i64 *positions;      // [rows], or null: all rows are at the last that was seen
+    const float *places;       // [positions, D], what each adds to the embedding
     const i64 *steps;          // [seen, layers], pointers to the joint keys and values [R_t, 2·D]
     const int32_t *ancestors;  // [rows, seen]
     const i64 *sentences;      // [rows]
@@ -63,6 +70,27 @@ template <i64 N> static inline void product(const bf16 *a, const bf16 *panel, i6
             for (i64 r = 0; r < N; r++)
                 sum[r][c] += get(a[r * inner + k]) * first + get(a[r * inner + k + 1]) * second;
         }
+#endif
+    }
+}
+
+// A row in bytes around 128 times a matrix in bytes around 0, four of the inner numbers at once.
+template <i64 N> static inline void product(const uint8_t *a, const int8_t *panel, i64 inner, IntLanes (&sum)[N][4]) {
+    for (i64 k = 0; k < inner; k += 4, panel += 4 * PANEL) {
+#ifdef __AVX512VNNI__
+        __m512i b[4];
+        for (i64 c = 0; c < 4; c++) b[c] = _mm512_loadu_si512(panel + 64 * c);
+        for (i64 r = 0; r < N; r++) {
+            int four;
+            memcpy(&four, a + r * inner + k, 4);
+            __m512i all = _mm512_set1_epi32(four);
+            for (i64 c = 0; c < 4; c++) sum[r][c] = (IntLanes)_mm512_dpbusd_epi32((__m512i)sum[r][c], all, b[c]);
+        }
+#else
+        for (i64 r = 0; r < N; r++)
+            for (i64 c = 0; c < 4; c++)
+                for (i64 i = 0; i < LANES; i++)
+                    for (i64 j = 0; j < 4; j++) sum[r][c][i] += a[r * inner + k + j] * panel[64 * c + 4 * i + j];
 #endif
     }
 }
@@ -110,8 +138,8 @@ static inline void put_products(Lanes x, const Operation &o, i64 row, i64 column
     write_some((T *)to + place, x, count);
 }
 
-template <class T, class Out, i64 KIND, i64 N>
-static void tile(const Operation &o, const T *a, const T *panel, i64 row, i64 first, void *to) {
+template <class W, class Out, i64 KIND, i64 N>
+static void tile(const Operation &o, const Step &s, const W *a, const W *panel, i64 row, i64 first, void *to) {
     Lanes sum[N][4] = {};
     product<N>(a, panel, o.inner, sum);
     for (i64 r = 0; r < N; r++)
@@ -120,29 +148,85 @@ static void tile(const Operation &o, const T *a, const T *panel, i64 row, i64 fi
                 put_products<Out, KIND>(sum[r][c], o, row + r, first + LANES * c, o.outer - first - LANES * c, to);
 }
 
+// In bytes: `shift` takes the 128s out again, the row's scale and the column's gain give the numbers back.
+template <class W, class Out, i64 KIND, i64 N>
+static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8_t *panel, i64 row, i64 first, void *to) {
+    IntLanes sum[N][4];
+    for (i64 c = 0; c < 4; c++) {
+        memcpy(&sum[0][c], o.shift + first + LANES * c, sizeof(IntLanes));
+        for (i64 r = 1; r < N; r++) sum[r][c] = sum[0][c];
+    }
+    product<N>(a, panel, o.inner, sum);
+    const float *scales = (const float *)s.buffers[SCALES] + row;
+    for (i64 c = 0; c < 4; c++) {
+        i64 column = first + LANES * c;
+        if (column >= o.outer) break;
+        Lanes gain = read(o.gain + column);
+        for (i64 r = 0; r < N; r++)
+            put_products<Out, KIND>(__builtin_convertvector(sum[r][c], Lanes) * (scales[r] * gain), o, row + r, column,
+                                    o.outer - column, to);
+    }
+}
+
 // from [R, inner] times the packed weight [outer, inner], bias [outer] or null.
-template <class T, class Out, i64 KIND> static void multiply(const Operation &o, const Step &s) {
-    const T *from = (const T *)s.buffers[o.from];
+template <class A, class W, class Out, i64 KIND> static void multiply(const Operation &o, const Step &s) {
+    const A *from = (const A *)s.buffers[o.from];
     void *to = s.buffers[o.to];
     i64 panels = (o.outer + PANEL - 1) / PANEL, blocks = (s.rows + BLOCK - 1) / BLOCK;
 #pragma omp for schedule(static)
     for (i64 task = 0; task < blocks * panels; task++) {
         i64 row = task / panels * BLOCK, first = task % panels * PANEL, end = row + BLOCK < s.rows ? row + BLOCK : s.rows;
-        const T *weight = (const T *)o.weight + first * o.inner;
+        const W *weight = (const W *)o.weight + first * o.inner;
         for (; row + TILE <= end; row += TILE)
-            tile<T, Out, KIND, TILE>(o, from + row * o.inner, weight, row, first, to);
-        const T *rest = from + row * o.inner;
+            tile<W, Out, KIND, TILE>(o, s, from + row * o.inner, weight, row, first, to);
+        const A *rest = from + row * o.inner;
         switch (end - row) {
-            case 1: tile<T, Out, KIND, 1>(o, rest, weight, row, first, to); break;
-            case 2: tile<T, Out, KIND, 2>(o, rest, weight, row, first, to); break;
-            case 3: tile<T, Out, KIND, 3>(o, rest, weight, row, first, to); break;
-            case 4: tile<T, Out, KIND, 4>(o, rest, weight, row, first, to); break;
-            case 5: tile<T, Out, KIND, 5>(o, rest, weight, row, first, to); break;
+            case 1: tile<W, Out, KIND, 1>(o, s, rest, weight, row, first, to); break;
+            case 2: tile<W, Out, KIND, 2>(o, s, rest, weight, row, first, to); break;
+            case 3: tile<W, Out, KIND, 3>(o, s, rest, weight, row, first, to); break;
+            case 4: tile<W, Out, KIND, 4>(o, s, rest, weight, row, first, to); break;
+            case 5: tile<W, Out, KIND, 5>(o, s, rest, weight, row, first, to); break;
         }
     }
 }
 
-// ---- norms and gates ------------------------------------------------------------------------------------------------
+// Rows of T, or of the bytes they were made into.
+template <class T, class Out, i64 KIND> static void multiply_either(const Operation &o, const Step &s) {
+    if (o.shift) multiply<uint8_t, int8_t, Out, KIND>(o, s);
+    else multiply<T, T, Out, KIND>(o, s);
+}
+
+// from [R, inner] → bytes 128 + 127 · x / max |x|, and what to multiply them with to have x again.
+template <class T> static void quantize(const Operation &o, const Step &s) {
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        const T *from = (const T *)s.buffers[o.from] + r * o.inner;
+        uint8_t *to = (uint8_t *)s.buffers[o.to] + r * o.inner;
+        float highest = 1e-30f;
+#pragma omp simd reduction(max : highest)
+        for (i64 i = 0; i < o.inner; i++) {
+            float x = get(from[i]), size = x < 0 ? -x : x;
+            highest = size > highest ? size : highest;
+        }
+        float scale = 127.0f / highest;
+        for (i64 i = 0; i < o.inner; i++) to[i] = (uint8_t)(int32_t)(128.5f + scale * get(from[i]));
+        ((float *)s.buffers[SCALES])[r] = highest / 127.0f;
+    }
+}
+
+// ---- embeddings, norms and gates ------------------------------------------------------------------------------------------------
+
+// Rows of the table `weight` [V, D], and their places, into the stream.
+static void embed(const Operation &o, const Step &s) {
+    i64 d = o.outer;
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        const float *word = (const float *)o.weight + s.tokens[r] * d;
+        const float *place = s.places + (s.positions ? s.positions[r] : s.seen - 1) * d;
+        float *to = (float *)s.buffers[o.to] + r * d;
+        for (i64 i = 0; i < d; i++) to[i] = word[i] + place[i];
+    }
+}
 
 // The fp32 rows `from` [R, D] into `to`, typed; if `keys` is `from`, they are normalised where they are too.
 template <class T> static void normalize(const Operation &o, const Step &s) {
@@ -152,9 +236,11 @@ template <class T> static void normalize(const Operation &o, const Step &s) {
         float *x = (float *)s.buffers[o.from] + r * d, mean = 0, square = 0;
         T *to = (T *)s.buffers[o.to] + r * d;
         if (o.variant == LAYER_NORM || o.variant == STD_NORM) {
+#pragma omp simd reduction(+ : mean)
             for (i64 i = 0; i < d; i++) mean += x[i];
             mean /= d;
         }
+#pragma omp simd reduction(+ : square)
         for (i64 i = 0; i < d; i++) square += (x[i] - mean) * (x[i] - mean);
         float scale = 1;
         if (o.variant == STD_NORM) scale = 1 / (__builtin_sqrtf(square / (d > 1 ? d - 1 : 1)) + o.epsilon);
@@ -207,7 +293,9 @@ static inline void attend_row(const T *q, Key key, i64 seen, i64 heads, i64 widt
     }
     for (i64 h = 0; h < heads; h++) {
         float *row = p + h * seen, highest = -3e38f, sum = 0;
+#pragma omp simd reduction(max : highest)
         for (i64 t = 0; t < seen; t++) highest = row[t] > highest ? row[t] : highest;
+#pragma omp simd reduction(+ : sum)
         for (i64 t = 0; t < seen; t++) sum += row[t] = exponential(row[t] - highest);
         for (i64 t = 0; t < seen; t++) row[t] /= sum;
     }
@@ -253,11 +341,13 @@ template <class T> static void execute(const Operation *operations, i64 count, c
         for (i64 i = 0; i < count; i++) {
             const Operation &o = operations[i];
             switch (o.kind) {
+                case EMBED: embed(o, s); break;
                 case MULTIPLY:
-                    if (o.scalar) multiply<T, float, MULTIPLY>(o, s);  // logits stay as they are summed
-                    else multiply<T, T, MULTIPLY>(o, s);
+                    if (o.scalar) multiply_either<T, float, MULTIPLY>(o, s);  // logits stay as they are summed
+                    else multiply_either<T, T, MULTIPLY>(o, s);
                     break;
-                case ADD_PRODUCT: multiply<T, float, ADD_PRODUCT>(o, s); break;
+                case ADD_PRODUCT: multiply_either<T, float, ADD_PRODUCT>(o, s); break;
+                case QUANTIZE: quantize<T>(o, s); break;
                 case NORMALIZE: normalize<T>(o, s); break;
                 case GATE: gate<T>(o, s); break;
                 case ATTEND_SOURCE: attend_source<T>(o, s, p); break;
@@ -319,3 +409,6 @@ BOTH(execute, (const void *operations, i64 count, const void *step, i64 heads),
 BOTH(rank, (const void *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
             i64 n_forbidden),
      rank((const T *)logits, values, ids, rows, vocabulary, count, forbidden, n_forbidden))
+
+// For the thread that calls, and no other.
+extern "C" void use_threads(i64 count) { omp_set_num_threads((int)count); }

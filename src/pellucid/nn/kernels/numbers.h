@@ -35,6 +35,7 @@ static inline float exponential(float x) {
 // Sixteen floats at once, and a row of N such.
 static const i64 LANES = 16;
 typedef float Lanes __attribute__((vector_size(64)));
+typedef int32_t IntLanes __attribute__((vector_size(64)));
 typedef uint32_t LaneBits __attribute__((vector_size(64)));
 typedef uint16_t HalfLanes __attribute__((vector_size(32)));
 
