@@ -34,10 +34,10 @@ from benchmarks.reference import Gate, Verdict
 from pellucid.run import load
 
 SYSTEMS: list[tuple[str, str]] = [
-    ("pellucid", "int8"), ("pellucid", "bf16"), ("pellucid", "fp32"), ("pellucid", "plain fp32"), ("ctranslate2", "float32 1x2"),
-    ("ctranslate2", "float32 2x1"), ("ctranslate2", "int8 1x2"), ("ctranslate2", "int8 2x1"),
-    ("ctranslate2", "bfloat16 2x1"), ("ctranslate2", "float32 2x1 mkl"), ("ctranslate2", "int8 2x1 mkl"),
-    ("ctranslate2", "float32 2x1 vmap"), ("ctranslate2", "int8 2x1 vmap"),
+    ("pellucid", "int8"), ("pellucid", "bf16"), ("pellucid", "fp32"), ("pellucid", "plain fp32"),
+    ("ctranslate2", "float32 1x2"), ("ctranslate2", "float32 2x1"), ("ctranslate2", "int8 1x2"),
+    ("ctranslate2", "int8 2x1"), ("ctranslate2", "bfloat16 2x1"), ("ctranslate2", "float32 2x1 mkl"),
+    ("ctranslate2", "int8 2x1 mkl"), ("ctranslate2", "float32 2x1 vmap"), ("ctranslate2", "int8 2x1 vmap"),
     ("transformers", "fp32"), ("transformers", "bf16"), ("joeynmt", "fp32")]
 SEARCHES = [Search("greedy", 1, 0.0, 0.0), Search("beam 4", 4, 0.0, 0.0), Search("beam 4, penalty", 4, 0.6, 0.6)]
 BUDGETS = [1024, 2048, 4096, 8192]  # source tokens a batch

@@ -48,7 +48,7 @@ def compiled() -> Any:
 
 def made(**parts: Any) -> Transformer:
     torch.manual_seed(1)
-    config = ModelConfig(d_model=64, n_heads=2, d_ff=48, encoder_layers=1, decoder_layers=2, max_length=24, **parts)
+    config = ModelConfig(d_model=64, n_heads=2, d_ff=96, encoder_layers=1, decoder_layers=2, max_length=24, **parts)
     model = build(config, V, V, shared=True).eval()
     with torch.no_grad():
         for parameter in model.parameters():

@@ -16,6 +16,7 @@ import math
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pellucid.decode.program import GROUP, Buffer, Program, Step
+from pellucid.decode.program import Buffer, Program, Step
 from pellucid.decode.step import Step as Steps
 from pellucid.decode.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 from pellucid.nn import kernels
 from pellucid.nn.embeddings import Embedding
+from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.positional_encoding import NoPosition
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
@@ -74,9 +76,9 @@ def obstacle(model: Transformer) -> str | None:
             return f"positions are {type(attention.position).__name__}"
         if (attention.query.in_features // attention.n_heads) % _LANES:
             return f"the width of a head is no multiple of {_LANES}"
-    if any(layer.feed_forward.outer.in_features % max(GROUP.values())
-           for stack in (model.encoder, model.decoder) for layer in stack.stack()):
-        return f"the feed-forward width is no multiple of {max(GROUP.values())}"
+    if any(module.outer.in_features % _LANES for module in model.modules()
+           if isinstance(module, FeedForward | GatedFeedForward)):
+        return f"the inner width of the feed-forward layer is no multiple of {_LANES}"
     return "attention has a window" if model.window_size is not None else None
 
 
@@ -126,8 +128,8 @@ class Engine:
         program = self.encoder
         program.embed(_table(model.source_embedding))
         for layer in model.encoder.stack():
-            program.connect(layer.residual_1, lambda: program.attend(layer.self_attention))
-            program.connect(layer.residual_2, lambda: program.feed_forward(layer.feed_forward))
+            program.connect(layer.residual_1, partial(program.attend, layer.self_attention))
+            program.connect(layer.residual_2, partial(program.feed_forward, layer.feed_forward))
         program.close(model.encoder.closing_norm)
         program.multiply(Buffer.SOURCE, *(projection for layer in model.decoder.stack() for projection in
                                           (layer.cross_attention.key, layer.cross_attention.value)))
@@ -137,9 +139,9 @@ class Engine:
         program = self.decoder
         program.embed(_table(model.target_embedding))
         for number, layer in enumerate(model.decoder.stack()):
-            program.connect(layer.residual_1, lambda: program.attend_past(layer.self_attention, number, self.layers))
-            program.connect(layer.residual_2, lambda: program.attend_source(layer.cross_attention, number, self.layers))
-            program.connect(layer.residual_3, lambda: program.feed_forward(layer.feed_forward))
+            program.connect(layer.residual_1, partial(program.attend_past, layer.self_attention, number, self.layers))
+            program.connect(layer.residual_2, partial(program.attend_source, layer.cross_attention, number, self.layers))
+            program.connect(layer.residual_3, partial(program.feed_forward, layer.feed_forward))
         program.close(model.decoder.closing_norm)
         program.multiply(Buffer.LOGITS, model.output.weight)
 

@@ -70,10 +70,10 @@ class Buffer(IntEnum):
 class Operation(ctypes.Structure):
     """As the kernel has it."""
 
-    _fields_ = [*((name, c_int64) for name in ("kind", "from_", "from_stride", "to", "inner", "outer", "variant", "heads",
-                                               "keys", "keys_at", "stride")),
-                ("weight", c_void_p), ("gain", c_void_p), ("bias", c_void_p), ("shift", c_void_p),
-                ("scalar", c_float), ("epsilon", c_float)]
+    _fields_ = [*((name, c_int64) for name in ("kind", "from_", "from_stride", "to", "inner", "outer", "variant",
+                                               "heads", "keys", "keys_at", "stride")),
+                *((name, c_void_p) for name in ("weight", "gain", "bias", "shift")),
+                *((name, c_float) for name in ("scalar", "epsilon"))]
 
 
 class Step(ctypes.Structure):
@@ -166,7 +166,7 @@ class Program:
 
     def run(self, step: Step) -> None:
         """Executes all operations; no more can be added."""
-        kernels.run("execute", self.dtype, ctypes.addressof(self._array), len(self._array), step, self.n_heads)
+        kernels.run("execute", self.dtype, ctypes.addressof(self._array), len(self._array), step)
 
     @functools.cached_property
     def _array(self) -> ctypes.Array[Operation]:
@@ -179,14 +179,15 @@ class Program:
         return Buffer.ATTENDED, attention.output
 
     def _normalize(self, norm: nn.Module | None, keep: bool) -> None:
-        weights = {} if norm is None else {name: self._keep(value).data_ptr() for name, value in norm.named_parameters()}
+        named = [] if norm is None else norm.named_parameters()
+        weights = {name: self._keep(value).data_ptr() for name, value in named}
         self._write(Kind.NORMALIZE, Buffer.TYPED, self.d_model, from_=Buffer.STREAM, inner=self.d_model,
                     variant=NORMS[NoNorm if norm is None else type(norm)], epsilon=getattr(norm, "epsilon", 0.0),
                     keys=Buffer.STREAM if keep else -1, **weights)
 
     def _multiply(self, kind: Kind, from_: Buffer, to: int, *projections: nn.Linear | Tensor, **fields: float) -> None:
         weight = torch.cat([p.weight if isinstance(p, nn.Linear) else p for p in projections]).detach()
-        biases = [p.bias for p in projections if isinstance(p, nn.Linear)]
+        biases: list[Tensor] = [p.bias for p in projections if isinstance(p, nn.Linear)]
         if biases:
             fields["bias"] = self._keep(torch.cat(biases)).data_ptr()
         if self.precision == "int8":
@@ -214,7 +215,8 @@ class Program:
             fields = {"gain": self._keep(gain).data_ptr(), "shift": self._keep(shift).data_ptr()}
         group = GROUP[self.precision]
         packed = weight.view(-1, PANEL, weight.shape[1] // group, group).transpose(1, 2)
-        return {"weight": self._keep(packed if self.precision == "int8" else packed.to(self.dtype)).data_ptr(), **fields}
+        packed = packed if self.precision == "int8" else packed.to(self.dtype)
+        return {"weight": self._keep(packed).data_ptr(), **fields}
 
     def _keep(self, tensor: Tensor) -> Tensor:
         self._weights.append(tensor.detach().clone(memory_format=torch.contiguous_format))

@@ -5,9 +5,6 @@
 #pragma GCC optimize("no-associative-math")  // sums in the order in which they are written
 #include "numbers.h"
 #include <omp.h>
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
 
 static const i64 PANEL = 64;  // columns of a packed matrix that lie together: [outer / 64][inner / group][64][group]
 static const i64 TILE = 6;    // rows that are multiplied by a panel at once
@@ -38,6 +35,8 @@ struct Step {
     const i64 *sentences;      // [rows]
     const i64 *firsts, *lengths;  // of each sentence, the first of its packed source rows and their number
 };
+
+typedef uint8_t ByteLanes __attribute__((vector_size(16)));
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
@@ -95,18 +94,34 @@ template <i64 N> static inline void product(const uint8_t *a, const int8_t *pane
     }
 }
 
-static inline float error_function(float x) {  // Abramowitz and Stegun 7.1.26, to 1.5e-7
-    float a = x < 0 ? -x : x, t = 1.0f / (1.0f + 0.3275911f * a);
-    float p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    float y = 1.0f - p * exponential(-a * a);
+static inline Lanes error_function(Lanes x) {  // Abramowitz and Stegun 7.1.26, to 1.5e-7
+    Lanes a = x < 0 ? -x : x, t = 1.0f / (1.0f + 0.3275911f * a);
+    Lanes p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    Lanes y = 1.0f - p * exponential(-a * a);
     return x < 0 ? -y : y;
 }
 
-static inline float activate(float x, i64 variant) {
-    if (variant == RELU) return x > 0 ? x : 0;
+static inline Lanes activate(Lanes x, i64 variant) {
+    if (variant == RELU) return x > 0 ? x : Lanes{};
     if (variant == GELU) return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
     if (variant == SWISH) return x / (1.0f + exponential(-x));
     return x;
+}
+
+static inline float total(Lanes x) {
+#ifdef __AVX512F__
+    return _mm512_reduce_add_ps((__m512)x);
+#else
+    float sum = 0;
+    for (i64 i = 0; i < LANES; i++) sum += x[i];
+    return sum;
+#endif
+}
+
+static inline float largest(Lanes x) {
+    float highest = x[0];
+    for (i64 i = 1; i < LANES; i++) highest = x[i] > highest ? x[i] : highest;
+    return highest;
 }
 
 // The first `count` numbers of x into `to`, or all sixteen.
@@ -133,9 +148,7 @@ static inline void put_products(Lanes x, const Operation &o, i64 row, i64 column
         write_some(y, o.scalar == 0 ? x : o.scalar * read_some(y, count) + x, count);
         return;
     }
-    if (o.variant == RELU) x = x > 0 ? x : Lanes{};
-    else if (o.variant != LINEAR) for (i64 i = 0; i < LANES; i++) x[i] = activate(x[i], o.variant);
-    write_some((T *)to + place, x, count);
+    write_some((T *)to + place, activate(x, o.variant), count);
 }
 
 template <class W, class Out, i64 KIND, i64 N>
@@ -202,15 +215,18 @@ template <class T> static void quantize(const Operation &o, const Step &s) {
     for (i64 r = 0; r < s.rows; r++) {
         const T *from = (const T *)s.buffers[o.from] + r * o.inner;
         uint8_t *to = (uint8_t *)s.buffers[o.to] + r * o.inner;
-        float highest = 1e-30f;
-#pragma omp simd reduction(max : highest)
-        for (i64 i = 0; i < o.inner; i++) {
-            float x = get(from[i]), size = x < 0 ? -x : x;
+        Lanes highest = Lanes{} + 1e-30f;
+        for (i64 i = 0; i < o.inner; i += LANES) {
+            Lanes x = read(from + i), size = x < 0 ? -x : x;
             highest = size > highest ? size : highest;
         }
-        float scale = 127.0f / highest;
-        for (i64 i = 0; i < o.inner; i++) to[i] = (uint8_t)(int32_t)(128.5f + scale * get(from[i]));
-        ((float *)s.buffers[SCALES])[r] = highest / 127.0f;
+        float top = largest(highest), scale = 127.0f / top;
+        for (i64 i = 0; i < o.inner; i += LANES) {
+            ByteLanes bytes = __builtin_convertvector(
+                __builtin_convertvector(128.5f + scale * read(from + i), IntLanes), ByteLanes);
+            memcpy(to + i, &bytes, sizeof bytes);
+        }
+        ((float *)s.buffers[SCALES])[r] = top / 127.0f;
     }
 }
 
@@ -233,24 +249,29 @@ template <class T> static void normalize(const Operation &o, const Step &s) {
     i64 d = o.inner;
 #pragma omp for schedule(static)
     for (i64 r = 0; r < s.rows; r++) {
-        float *x = (float *)s.buffers[o.from] + r * d, mean = 0, square = 0;
+        float *x = (float *)s.buffers[o.from] + r * d, mean = 0, scale = 1;
         T *to = (T *)s.buffers[o.to] + r * d;
         if (o.variant == LAYER_NORM || o.variant == STD_NORM) {
-#pragma omp simd reduction(+ : mean)
-            for (i64 i = 0; i < d; i++) mean += x[i];
-            mean /= d;
+            Lanes sum = {};
+            for (i64 i = 0; i < d; i += LANES) sum += read(x + i);
+            mean = total(sum) / d;
         }
-#pragma omp simd reduction(+ : square)
-        for (i64 i = 0; i < d; i++) square += (x[i] - mean) * (x[i] - mean);
-        float scale = 1;
-        if (o.variant == STD_NORM) scale = 1 / (__builtin_sqrtf(square / (d > 1 ? d - 1 : 1)) + o.epsilon);
-        else if (o.variant != NO_NORM) scale = 1 / __builtin_sqrtf(square / d + o.epsilon);
-        for (i64 i = 0; i < d; i++) {
-            float y = (x[i] - mean) * scale;
-            if (o.gain) y *= o.gain[i];
-            if (o.bias) y += o.bias[i];
-            if (o.keys == o.from) x[i] = y;
-            put(to + i, y);
+        if (o.variant != NO_NORM) {
+            Lanes sum = {};
+            for (i64 i = 0; i < d; i += LANES) {
+                Lanes centred = read(x + i) - mean;
+                sum += centred * centred;
+            }
+            float square = total(sum);
+            scale = o.variant == STD_NORM ? 1 / (__builtin_sqrtf(square / (d - 1)) + o.epsilon)
+                                          : 1 / __builtin_sqrtf(square / d + o.epsilon);
+        }
+        for (i64 i = 0; i < d; i += LANES) {
+            Lanes y = (read(x + i) - mean) * scale;
+            if (o.gain) y *= read(o.gain + i);
+            if (o.bias) y += read(o.bias + i);
+            if (o.keys == o.from) write(x + i, y);
+            write(to + i, y);
         }
     }
 }
@@ -262,82 +283,133 @@ template <class T> static void gate(const Operation &o, const Step &s) {
     for (i64 r = 0; r < s.rows; r++) {
         const T *from = (const T *)s.buffers[o.from] + r * 2 * f;
         T *to = (T *)s.buffers[o.to] + r * f;
-        for (i64 i = 0; i < f; i++) put(to + i, activate(get(from[i]), o.variant) * get(from[f + i]));
+        for (i64 i = 0; i < f; i += LANES) write(to + i, activate(read(from + i), o.variant) * read(from + f + i));
     }
 }
 
 // ---- attention ------------------------------------------------------------------------------------------------------
 
-static inline float total(Lanes x) {
-#ifdef __AVX512F__
-    return _mm512_reduce_add_ps((__m512)x);
-#else
-    float sum = 0;
-    for (i64 i = 0; i < LANES; i++) sum += x[i];
+// q · k, sixteen partial sums.
+static inline Lanes dot(const float *q, const float *k, i64 width) {
+    Lanes sum = {};
+    for (i64 i = 0; i < width; i += LANES) sum += read(q + i) * read(k + i);
     return sum;
+}
+
+static inline Lanes dot(const bf16 *q, const bf16 *k, i64 width) {
+    Lanes sum = {};
+    i64 i = 0;
+#ifdef __AVX512BF16__
+    for (; i + 2 * LANES <= width; i += 2 * LANES)
+        sum = (Lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_loadu_si512(q + i),
+                                      (__m512bh)_mm512_loadu_si512(k + i));
+#endif
+    for (; i < width; i += LANES) sum += read(q + i) * read(k + i);
+    return sum;
+}
+
+// The sums of four vectors, side by side.
+static inline void totals(Lanes a, Lanes b, Lanes c, Lanes d, float *to) {
+#ifdef __AVX512F__
+    __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
+    __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps((__m512)c, (__m512)d), _mm512_unpackhi_ps((__m512)c, (__m512)d));
+    __m512 all = _mm512_add_ps(
+        _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))),
+        _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))));
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+#else
+    to[0] = total(a), to[1] = total(b), to[2] = total(c), to[3] = total(d);
 #endif
 }
 
-// softmax(scale · q Kᵀ) V for one row, all heads; key(t) points to the key at t, its value lies `width · heads` behind.
-// p has room for [heads, seen].
-template <class T, class Key>
-static inline void attend_row(const T *q, Key key, i64 seen, i64 heads, i64 width, float scale, float *p, T *out) {
-    i64 d = heads * width;
-    for (i64 t = 0; t < seen; t++) {
-        const T *k = key(t);
-        for (i64 h = 0; h < heads; h++) {
-            Lanes dot = {};
-            for (i64 i = h * width; i < (h + 1) * width; i += LANES) dot += read(q + i) * read(k + i);
-            p[h * seen + t] = scale * total(dot);
-        }
-    }
+// Σ p[t] · value[t] · scale, N times sixteen numbers at once.
+template <i64 N, class T>
+static inline void mix_some(const float *p, const T **keys, i64 at, i64 seen, float scale, T *out) {
+    Lanes sum[N] = {};
+    for (i64 t = 0; t < seen; t++)
+        for (i64 i = 0; i < N; i++) sum[i] += p[t] * read(keys[t] + at + LANES * i);
+    for (i64 i = 0; i < N; i++) write(out + LANES * i, sum[i] * scale);
+}
+
+template <class T>
+static inline void mix(const float *p, const T **keys, i64 at, i64 seen, i64 width, float scale, T *out) {
+    i64 i = 0;
+    for (; i + 64 <= width; i += 64) mix_some<4>(p, keys, at + i, seen, scale, out + i);
+    for (; i < width; i += LANES) mix_some<1>(p, keys, at + i, seen, scale, out + i);
+}
+
+// softmax(scale · q Kᵀ) V for one row, all heads. keys[t] points to the key at t, its value lies `width · heads` behind;
+// as many pointers and numbers p as there are keys, filled up to a multiple of sixteen.
+template <class T, i64 WIDTH>
+static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads, i64 any_width, float scale, float *p,
+                                T *out) {
+    const i64 width = WIDTH ? WIDTH : any_width;
+    i64 filled = (seen + LANES - 1) / LANES * LANES;
+    for (i64 t = seen; t < filled; t++) keys[t] = keys[seen - 1];
     for (i64 h = 0; h < heads; h++) {
-        float *row = p + h * seen, highest = -3e38f, sum = 0;
-#pragma omp simd reduction(max : highest)
-        for (i64 t = 0; t < seen; t++) highest = row[t] > highest ? row[t] : highest;
-#pragma omp simd reduction(+ : sum)
-        for (i64 t = 0; t < seen; t++) sum += row[t] = exponential(row[t] - highest);
-        for (i64 t = 0; t < seen; t++) row[t] /= sum;
-    }
-    for (i64 h = 0; h < heads; h++)
-        for (i64 i = h * width; i < (h + 1) * width; i += LANES) {
-            Lanes sum = {};
-            for (i64 t = 0; t < seen; t++) sum += p[h * seen + t] * read(key(t) + d + i);
-            write(out + i, sum);
+        i64 at = h * width;
+        for (i64 t = 0; t < seen; t += 4)
+            totals(dot(q + at, keys[t] + at, width), dot(q + at, keys[t + 1] + at, width),
+                   dot(q + at, keys[t + 2] + at, width), dot(q + at, keys[t + 3] + at, width), p + t);
+        for (i64 t = seen; t < filled; t++) p[t] = -3e38f;  // e^x of it is nothing beside 1
+        Lanes highest = read(p), sum = {};
+        for (i64 t = LANES; t < filled; t += LANES) {
+            Lanes x = read(p + t);
+            highest = x > highest ? x : highest;
         }
+        float top = largest(highest);
+        for (i64 t = 0; t < filled; t += LANES) {
+            Lanes x = exponential((read(p + t) - top) * scale);
+            sum += x;
+            write(p + t, x);
+        }
+        mix(p, keys, heads * width + at, seen, width, 1 / total(sum), out + at);
+    }
+}
+
+template <class T>
+static inline void attend_row(const T *q, const T **keys, i64 seen, i64 heads, i64 width, float scale, float *p,
+                              T *out) {
+    if (width == 64) attend_heads<T, 64>(q, keys, seen, heads, width, scale, p, out);
+    else if (width == 32) attend_heads<T, 32>(q, keys, seen, heads, width, scale, p, out);
+    else attend_heads<T, 0>(q, keys, seen, heads, width, scale, p, out);
 }
 
 // from [R, from_stride] queries the keys of its sentence: those in the buffer `keys`, from `keys_at` on, `stride` apart.
-template <class T> static void attend_source(const Operation &o, const Step &s, float *p) {
+template <class T> static void attend_source(const Operation &o, const Step &s, float *p, const T **keys) {
     i64 d = o.heads * o.inner;
 #pragma omp for schedule(static)
     for (i64 r = 0; r < s.rows; r++) {
-        i64 sentence = s.sentences[r];
+        i64 sentence = s.sentences[r], seen = s.lengths[sentence];
         const T *first = (const T *)s.buffers[o.keys] + s.firsts[sentence] * o.stride + o.keys_at;
-        attend_row((const T *)s.buffers[o.from] + r * o.from_stride, [&](i64 t) { return first + t * o.stride; },
-                   s.lengths[sentence], o.heads, o.inner, o.scalar, p, (T *)s.buffers[o.to] + r * d);
+        for (i64 t = 0; t < seen; t++) keys[t] = first + t * o.stride;
+        attend_row((const T *)s.buffers[o.from] + r * o.from_stride, keys, seen, o.heads, o.inner, o.scalar, p,
+                   (T *)s.buffers[o.to] + r * d);
     }
 }
 
 // from [R, D] queries what its ancestors left in the layer `keys` of `stride`.
-template <class T> static void attend_past(const Operation &o, const Step &s, float *p) {
+template <class T> static void attend_past(const Operation &o, const Step &s, float *p, const T **keys) {
     i64 d = o.heads * o.inner;
     const i64 *steps = s.steps + o.keys;
 #pragma omp for schedule(static)
     for (i64 r = 0; r < s.rows; r++) {
         const int32_t *rows = s.ancestors + r * s.seen;
-        attend_row((const T *)s.buffers[o.from] + r * d,
-                   [&](i64 t) { return (const T *)steps[t * o.stride] + (i64)rows[t] * 2 * d; }, s.seen, o.heads, o.inner,
-                   o.scalar, p, (T *)s.buffers[o.to] + r * d);
+        for (i64 t = 0; t < s.seen; t++) keys[t] = (const T *)steps[t * o.stride] + (i64)rows[t] * 2 * d;
+        attend_row((const T *)s.buffers[o.from] + r * d, keys, s.seen, o.heads, o.inner, o.scalar, p,
+                   (T *)s.buffers[o.to] + r * d);
     }
 }
 
 // ---- the whole ------------------------------------------------------------------------------------------------------
 
-template <class T> static void execute(const Operation *operations, i64 count, const Step &s, i64 heads) {
+template <class T> static void execute(const Operation *operations, i64 count, const Step &s) {
 #pragma omp parallel
     {
-        float *p = new float[heads * (s.seen > s.longest ? s.seen : s.longest)];
+        i64 room = (s.seen > s.longest ? s.seen : s.longest) + LANES;
+        float *p = new float[room];
+        const T **keys = new const T *[room];
         for (i64 i = 0; i < count; i++) {
             const Operation &o = operations[i];
             switch (o.kind) {
@@ -350,12 +422,24 @@ template <class T> static void execute(const Operation *operations, i64 count, c
                 case QUANTIZE: quantize<T>(o, s); break;
                 case NORMALIZE: normalize<T>(o, s); break;
                 case GATE: gate<T>(o, s); break;
-                case ATTEND_SOURCE: attend_source<T>(o, s, p); break;
-                case ATTEND_PAST: attend_past<T>(o, s, p); break;
+                case ATTEND_SOURCE: attend_source<T>(o, s, p, keys); break;
+                case ATTEND_PAST: attend_past<T>(o, s, p, keys); break;
             }
         }
         delete[] p;
+        delete[] keys;
     }
+}
+
+// Bit i: whether x[i] is above the bar, or no number.
+static inline uint32_t exceeding(Lanes x, float bar) {
+#ifdef __AVX512F__
+    return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(bar), _CMP_NLE_UQ);
+#else
+    uint32_t bits = 0;
+    for (i64 i = 0; i < LANES; i++) bits |= (uint32_t)!(x[i] <= bar) << i;
+    return bits;
+#endif
 }
 
 // The `count` best of each row of logits [R, V], the lower id first among equals, and their log-probabilities;
@@ -368,7 +452,7 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
         const T *z = logits + r * vocabulary;
         float *best = values + r * count;
         i64 *id = ids + r * count, kept = 0;
-        float bar = -__builtin_inff(), highest = bar, total = 0;
+        float bar = -__builtin_inff(), highest = bar, rest = 0;
         auto offer = [&](i64 i, float value) {
             for (i64 j = 0; j < n_forbidden; j++)
                 if (forbidden[j] == i) return;
@@ -381,11 +465,8 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
         i64 whole = vocabulary / LANES * LANES;
         for (i64 start = 0; start < whole; start += LANES) {
             Lanes x = read(z + start);
-            auto above = x > bar;
-            int any = 0;
-            for (i64 i = 0; i < LANES; i++) any |= above[i];
-            if (!any) continue;
-            for (i64 i = 0; i < LANES; i++) {
+            for (uint32_t above = exceeding(x, bar); above; above &= above - 1) {
+                i64 i = __builtin_ctz(above);
                 highest = x[i] > highest ? x[i] : highest;
                 if (x[i] > bar) offer(start + i, x[i]);
             }
@@ -394,9 +475,10 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
             highest = get(z[i]) > highest ? get(z[i]) : highest;
             if (get(z[i]) > bar) offer(i, get(z[i]));
         }
-#pragma omp simd reduction(+ : total)
-        for (i64 i = 0; i < vocabulary; i++) total += exponential(get(z[i]) - highest);
-        float log_sum = highest + __builtin_logf(total);
+        Lanes sums = {};
+        for (i64 start = 0; start < whole; start += LANES) sums += exponential(read(z + start) - highest);
+        for (i64 i = whole; i < vocabulary; i++) rest += exponential(get(z[i]) - highest);
+        float log_sum = highest + __builtin_logf(total(sums) + rest);
         for (i64 j = kept; j < count; j++) best[j] = -__builtin_inff(), id[j] = 0;
         for (i64 j = 0; j < count; j++) best[j] -= log_sum;
     }
@@ -404,8 +486,8 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
 
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
-BOTH(execute, (const void *operations, i64 count, const void *step, i64 heads),
-     execute<T>((const Operation *)operations, count, *(const Step *)step, heads))
+BOTH(execute, (const void *operations, i64 count, const void *step),
+     execute<T>((const Operation *)operations, count, *(const Step *)step))
 BOTH(rank, (const void *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
             i64 n_forbidden),
      rank((const T *)logits, values, ids, rows, vocabulary, count, forbidden, n_forbidden))
