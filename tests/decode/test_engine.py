@@ -18,6 +18,7 @@ from pellucid.decode.ranking import best_tokens
 from pellucid.decode.rows import Rows
 from pellucid.decode.search import search
 from pellucid.decode.stepper import TransformerStep
+from pellucid.decode.workers import each
 from pellucid.errors import NumericalError
 from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
@@ -28,6 +29,7 @@ PARTS: list[dict[str, Any]] = [
     {"position": "sinusoidal"}, {"position": "learned", "residual": "post"}, {"position": "none", "norm": "rmsnorm"},
     {"position": "sinusoidal", "residual": "deepnorm", "feed_forward": "swiglu"},
     {"position": "sinusoidal", "norm": "stdnorm", "residual": "none", "tie_embeddings": False},
+    {"position": "sinusoidal", "feed_forward": "gelu"},
 ]
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"beam_size": 1}, "beam": {"beam_size": 4}, "n-best": {"beam_size": 4, "n_best": 4},
@@ -123,6 +125,23 @@ def test_no_source_padding_and_wide_heads() -> None:
 def test_what_the_engine_does_not_know_is_named(parts: dict[str, Any], reason: str) -> None:
     config = {"d_model": 64, "n_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 1, **parts}
     assert reason in str(obstacle(build(ModelConfig(**config), V, V, shared=True)))
+
+
+def test_batches_side_by_side_come_out_in_order() -> None:
+    engine, (ids, real) = Engine(made(), "fp32"), sources(40)
+    batches = [list(range(start, start + 5)) for start in range(0, 40, 5)]
+
+    def decode(rows: list[int]) -> list[Any]:
+        return search(engine, (ids[rows], real[rows]), len(rows), SearchOptions(beam_size=2, max_length=9), SPECIALS)
+
+    before, threads = torch.get_num_threads(), 3
+    torch.set_num_threads(threads)
+    try:
+        together = list(each(decode, batches, engine))
+        assert torch.get_num_threads() == threads  # those who decode count their own
+    finally:
+        torch.set_num_threads(before)
+    assert together == [decode(rows) for rows in batches]
 
 
 def test_the_engine_keeps_the_weights_it_was_made_with() -> None:

@@ -139,8 +139,9 @@ class Engine:
         program = self.decoder
         program.embed(_table(model.target_embedding))
         for number, layer in enumerate(model.decoder.stack()):
-            program.connect(layer.residual_1, partial(program.attend_past, layer.self_attention, number, self.layers))
-            program.connect(layer.residual_2, partial(program.attend_source, layer.cross_attention, number, self.layers))
+            past, source = layer.self_attention, layer.cross_attention
+            program.connect(layer.residual_1, partial(program.attend_past, past, number, self.layers))
+            program.connect(layer.residual_2, partial(program.attend_source, source, number, self.layers))
             program.connect(layer.residual_3, partial(program.feed_forward, layer.feed_forward))
         program.close(model.decoder.closing_norm)
         program.multiply(Buffer.LOGITS, model.output.weight)

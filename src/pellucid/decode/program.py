@@ -102,12 +102,11 @@ class Program:
         self.operations: list[Operation] = []
         self.widths: dict[int, int] = {}
         self._weights: list[Tensor] = []
-        self._in_bytes: Buffer | None = None  # what Buffer.BYTES holds
+        self._in_bytes: int | None = None  # what Buffer.BYTES holds
 
     def embed(self, table: Tensor) -> None:
         """Rows of the table [V, D], and their places, and the same for those who read it without a norm."""
-        self._add(Kind.EMBED, to=Buffer.STREAM, outer=self.d_model, weight=self._keep(table).data_ptr())
-        self.widths[Buffer.STREAM] = self.d_model
+        self._write(Operation(kind=Kind.EMBED, to=Buffer.STREAM, outer=self.d_model, weight=self._keep(table)))
         self._normalize(None, keep=False)
 
     def connect(self, residual: Residual, sub_layer: Callable[[], tuple[Buffer, nn.Linear]]) -> None:
@@ -116,7 +115,7 @@ class Program:
             self._normalize(residual.norm, keep=False)
         inner, last = sub_layer()
         alpha = 1.0 if isinstance(residual, PreNormResidual) else getattr(residual, "alpha", 0.0)
-        self._multiply(Kind.ADD_PRODUCT, inner, Buffer.STREAM, last, scalar=alpha)
+        self._multiply(Operation(kind=Kind.ADD_PRODUCT, from_=inner, to=Buffer.STREAM, scalar=alpha), last)
         if not isinstance(residual, PreNormResidual):
             self._normalize(residual.norm, keep=True)
 
@@ -127,8 +126,8 @@ class Program:
 
     def multiply(self, to: int, *projections: nn.Linear | Tensor, activation: int = 0) -> None:
         """What the stack has made so far times some matrices at once, their outputs one behind the other."""
-        self._multiply(Kind.MULTIPLY, Buffer.TYPED, to, *projections, variant=activation,
-                       scalar=float(to == Buffer.LOGITS))
+        self._multiply(Operation(kind=Kind.MULTIPLY, from_=Buffer.TYPED, to=to, variant=activation,
+                                 scalar=float(to == Buffer.LOGITS)), *projections)
 
     def feed_forward(self, layer: nn.Module) -> tuple[Buffer, nn.Linear]:
         """All but the last product."""
@@ -136,7 +135,8 @@ class Program:
         activation = ACTIVATIONS[layer.activation]
         if isinstance(layer, GatedFeedForward):
             self.multiply(Buffer.GATES, layer.gate, layer.inner)
-            self._write(Kind.GATE, Buffer.INNER, layer.inner.out_features, from_=Buffer.GATES, variant=activation)
+            self._write(Operation(kind=Kind.GATE, from_=Buffer.GATES, to=Buffer.INNER, outer=layer.inner.out_features,
+                                  variant=activation))
         else:
             self.multiply(Buffer.INNER, layer.inner, activation=activation)
         return Buffer.INNER, layer.outer
@@ -144,20 +144,22 @@ class Program:
     def attend(self, attention: MultiHeadAttention) -> tuple[Buffer, nn.Linear]:
         """Self-attention inside a sentence."""
         self.multiply(Buffer.JOINT, attention.query, attention.key, attention.value)
-        return self._attend(Kind.ATTEND_SOURCE, attention, from_stride=3 * self.d_model, keys=Buffer.JOINT,
-                            keys_at=self.d_model, stride=3 * self.d_model)
+        return self._attend(attention, Operation(
+            kind=Kind.ATTEND_SOURCE, from_stride=3 * self.d_model, keys=Buffer.JOINT, keys_at=self.d_model,
+            stride=3 * self.d_model))
 
     def attend_past(self, attention: MultiHeadAttention, layer: int, layers: int) -> tuple[Buffer, nn.Linear]:
         """Self-attention of the newest token to all up to it."""
         self.multiply(Buffer.REMEMBERED + layer, attention.key, attention.value)
         self.multiply(Buffer.JOINT, attention.query)
-        return self._attend(Kind.ATTEND_PAST, attention, keys=layer, stride=layers)
+        return self._attend(attention, Operation(kind=Kind.ATTEND_PAST, keys=layer, stride=layers))
 
     def attend_source(self, attention: MultiHeadAttention, layer: int, layers: int) -> tuple[Buffer, nn.Linear]:
         """Cross-attention, over keys and values of all layers side by side."""
         self.multiply(Buffer.JOINT, attention.query)
-        return self._attend(Kind.ATTEND_SOURCE, attention, from_stride=self.d_model, keys=Buffer.SOURCE,
-                            keys_at=2 * layer * self.d_model, stride=2 * layers * self.d_model)
+        return self._attend(attention, Operation(
+            kind=Kind.ATTEND_SOURCE, from_stride=self.d_model, keys=Buffer.SOURCE, keys_at=2 * layer * self.d_model,
+            stride=2 * layers * self.d_model))
 
     def buffers(self, rows: int) -> dict[int, Tensor]:
         """Room for so many rows, but not for what is remembered."""
@@ -172,62 +174,59 @@ class Program:
     def _array(self) -> ctypes.Array[Operation]:
         return (Operation * len(self.operations))(*self.operations)
 
-    def _attend(self, kind: Kind, attention: MultiHeadAttention, **fields: int) -> tuple[Buffer, nn.Linear]:
+    def _attend(self, attention: MultiHeadAttention, operation: Operation) -> tuple[Buffer, nn.Linear]:
         width = self.d_model // self.n_heads
-        self._write(kind, Buffer.ATTENDED, self.d_model, from_=Buffer.JOINT, heads=self.n_heads, inner=width,
-                    scalar=1 / math.sqrt(width), **fields)
+        operation.from_, operation.to, operation.outer = Buffer.JOINT, Buffer.ATTENDED, self.d_model
+        operation.heads, operation.inner, operation.scalar = self.n_heads, width, 1 / math.sqrt(width)
+        self._write(operation)
         return Buffer.ATTENDED, attention.output
 
     def _normalize(self, norm: nn.Module | None, keep: bool) -> None:
-        named = [] if norm is None else norm.named_parameters()
-        weights = {name: self._keep(value).data_ptr() for name, value in named}
-        self._write(Kind.NORMALIZE, Buffer.TYPED, self.d_model, from_=Buffer.STREAM, inner=self.d_model,
-                    variant=NORMS[NoNorm if norm is None else type(norm)], epsilon=getattr(norm, "epsilon", 0.0),
-                    keys=Buffer.STREAM if keep else -1, **weights)
+        operation = Operation(kind=Kind.NORMALIZE, from_=Buffer.STREAM, to=Buffer.TYPED, inner=self.d_model,
+                              outer=self.d_model, variant=NORMS[NoNorm if norm is None else type(norm)],
+                              epsilon=getattr(norm, "epsilon", 0.0), keys=Buffer.STREAM if keep else -1)
+        for name, value in [] if norm is None else norm.named_parameters():
+            setattr(operation, name, self._keep(value))
+        self._write(operation)
 
-    def _multiply(self, kind: Kind, from_: Buffer, to: int, *projections: nn.Linear | Tensor, **fields: float) -> None:
+    def _multiply(self, operation: Operation, *projections: nn.Linear | Tensor) -> None:
+        """Weights are packed as [outer / PANEL, inner / group, PANEL, group], with zeros behind the last column: a
+        group of numbers is multiplied at once. In bytes, each column (a row of `weight`) has a gain of its own."""
         weight = torch.cat([p.weight if isinstance(p, nn.Linear) else p for p in projections]).detach()
         biases: list[Tensor] = [p.bias for p in projections if isinstance(p, nn.Linear)]
-        if biases:
-            fields["bias"] = self._keep(torch.cat(biases)).data_ptr()
-        if self.precision == "int8":
-            self._quantize(from_, weight.shape[1])
-            from_ = Buffer.BYTES
-        self._write(kind, to, weight.shape[0], from_=from_, inner=weight.shape[1], **self._pack(weight), **fields)
-
-    def _quantize(self, buffer: Buffer, width: int) -> None:
-        """The rows of a buffer as bytes, unless they are there already."""
-        if self._in_bytes != buffer:
-            self.widths[Buffer.SCALES] = 1
-            room = max(width, self.widths.get(Buffer.BYTES, 0))
-            self._write(Kind.QUANTIZE, Buffer.BYTES, room, from_=buffer, inner=width)
-            self._in_bytes = buffer
-
-    def _pack(self, weight: Tensor) -> dict[str, int]:
-        """The matrix [outer, inner] as [outer / PANEL, inner / group, PANEL, group], zeros behind the last column:
-        a group of numbers is multiplied at once. In bytes, each column (a row of `weight`) has a gain of its own."""
-        fields = {}
+        operation.outer, operation.inner = weight.shape
+        operation.bias = self._keep(torch.cat(biases)) if biases else None
         weight = F.pad(weight, (0, 0, 0, -len(weight) % PANEL))
         if self.precision == "int8":
+            self._quantize(operation)
             gain = weight.abs().amax(1).clamp(min=1e-30) / 127
             weight = (weight / gain[:, None]).round().to(torch.int8)
-            shift = -128 * weight.sum(1, dtype=torch.int32)
-            fields = {"gain": self._keep(gain).data_ptr(), "shift": self._keep(shift).data_ptr()}
+            operation.gain = self._keep(gain)
+            operation.shift = self._keep(-128 * weight.sum(1, dtype=torch.int32))
+        else:
+            weight = weight.to(self.dtype)
         group = GROUP[self.precision]
-        packed = weight.view(-1, PANEL, weight.shape[1] // group, group).transpose(1, 2)
-        packed = packed if self.precision == "int8" else packed.to(self.dtype)
-        return {"weight": self._keep(packed).data_ptr(), **fields}
+        operation.weight = self._keep(weight.view(-1, PANEL, operation.inner // group, group).transpose(1, 2))
+        self._write(operation)
 
-    def _keep(self, tensor: Tensor) -> Tensor:
+    def _quantize(self, product: Operation) -> None:
+        """What a product reads as bytes, unless they are there already."""
+        if self._in_bytes != product.from_:
+            self.widths[Buffer.SCALES] = 1
+            room = max(product.inner, self.widths.get(Buffer.BYTES, 0))
+            self._write(Operation(kind=Kind.QUANTIZE, from_=product.from_, to=Buffer.BYTES, inner=product.inner,
+                                  outer=room))
+            self._in_bytes = product.from_
+        product.from_ = Buffer.BYTES
+
+    def _keep(self, tensor: Tensor) -> int:
+        """A frozen copy; where it lies."""
         self._weights.append(tensor.detach().clone(memory_format=torch.contiguous_format))
-        return self._weights[-1]
+        return self._weights[-1].data_ptr()
 
-    def _write(self, kind: Kind, to: int, width: int, **fields: float) -> None:
-        """An operation, and what it makes known of the buffer it writes to."""
-        self.widths[to] = width
-        if self._in_bytes == to:
+    def _write(self, operation: Operation) -> None:
+        """Adds an operation, and what it makes known of the buffer it writes to."""
+        self.widths[operation.to] = operation.outer
+        if self._in_bytes == operation.to:
             self._in_bytes = None
-        self._add(kind, to=to, outer=width, **fields)
-
-    def _add(self, kind: Kind, **fields: float) -> None:
-        self.operations.append(Operation(kind=kind, **fields))
+        self.operations.append(operation)
