@@ -19,6 +19,7 @@ own.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -182,6 +183,7 @@ class Pellucid(Batched):
         self.step = TransformerStep(model) if plain else step_for(model, precision)
         self.flags |= {"beam_size": self.search.beam_size, "length_penalty": self.search.length_penalty,
                        "kernels": kernels}
+        gc.freeze()  # as the command line does
 
     def __call__(self, calls: list[Call], budget: int) -> dict[int, Ids]:
         from benchmarks.reference import search_batch

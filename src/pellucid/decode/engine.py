@@ -15,13 +15,12 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterator
+from ctypes import addressof, c_void_p
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pellucid.decode.program import Buffer, Program, Step
@@ -60,7 +59,7 @@ class Memory:
     longest: int
     sentences: Tensor
     ancestors: Tensor
-    places: NDArray[np.int64]
+    places: Tensor
     steps: list[Tensor] = field(default_factory=list)
     buffers: dict[int, Tensor] = field(default_factory=dict)
 
@@ -158,7 +157,7 @@ class Engine:
         buffers = self.encoder.buffers(len(sentences))
         nothing = torch.empty(len(sentences), 0, dtype=torch.int32)
         memory = Memory(buffers[Buffer.SOURCE], firsts, lengths, longest, sentences, nothing,
-                        np.empty((0, self.layers), dtype=np.int64))
+                        torch.empty(0, self.layers, dtype=torch.int64))
         self._run(self.encoder, memory, buffers, ids[real], self.source_places.first(longest), positions)
         memory.sentences, memory.ancestors = torch.arange(rows), nothing[:rows]
         return memory
@@ -181,23 +180,23 @@ class Engine:
     def _make_room(self, state: Memory, rows: int, seen: int) -> None:
         """For the keys and values of a step."""
         state.steps.append(torch.empty(self.layers, rows, 2 * self.width, dtype=self.decoder.dtype))
+        layers = state.steps[-1].unbind()
         if seen == len(state.places):
-            state.places = np.concatenate([state.places, np.zeros((max(seen, 16), self.layers), dtype=np.int64)])
-        state.places[seen] = [layer.data_ptr() for layer in state.steps[-1]]
-        state.buffers |= {Buffer.REMEMBERED + number: layer for number, layer in enumerate(state.steps[-1])}
+            state.places = torch.cat([state.places, torch.zeros(max(seen, 16), self.layers, dtype=torch.int64)])
+        state.places[seen] = torch.tensor([layer.data_ptr() for layer in layers])
+        for number, layer in enumerate(layers):
+            state.buffers[Buffer.REMEMBERED + number] = layer
 
     def _run(self, program: Program, state: Memory, buffers: dict[int, Tensor], tokens: Tensor, places: Tensor,
              positions: Tensor | None = None) -> None:
-        pointers = np.zeros(Buffer.REMEMBERED + self.layers, dtype=np.int64)
+        pointers = (c_void_p * (Buffer.REMEMBERED + self.layers))()
         for number, buffer in buffers.items():
             pointers[number] = buffer.data_ptr()
         tokens = tokens.contiguous()
-        program.run(Step(buffers=pointers.ctypes.data, rows=len(tokens), seen=state.ancestors.shape[1],
-                         longest=state.longest, tokens=tokens.data_ptr(), places=places.data_ptr(),
-                         positions=None if positions is None else positions.data_ptr(),
-                         steps=state.places.ctypes.data, ancestors=state.ancestors.data_ptr(),
-                         sentences=state.sentences.data_ptr(), firsts=state.firsts.data_ptr(),
-                         lengths=state.lengths.data_ptr()))
+        program.run(Step(addressof(pointers), len(tokens), state.ancestors.shape[1], state.longest, tokens.data_ptr(),
+                         None if positions is None else positions.data_ptr(), places.data_ptr(),
+                         state.places.data_ptr(), state.ancestors.data_ptr(), state.sentences.data_ptr(),
+                         state.firsts.data_ptr(), state.lengths.data_ptr()))
 
 
 def _table(embedding: Embedding) -> Tensor:
