@@ -35,7 +35,8 @@ def train(words: list[str]) -> int:
         return 74
     (out / "config.yaml").write_text(yaml.safe_dump(to_mapping(config)))
     (out / "environment.json").write_text(json.dumps({
-        "pellucid": "0", "packages": {"torch": "0"}, "processor": "none", "precision": "fp32"}))
+        "pellucid": "0", "packages": {"torch": "0"}, "processor": "none", "precision": "fp32",
+        "threads": 1}))
     metrics = out / "metrics.jsonl"
     done = metrics.read_text().count("\n") if metrics.exists() else 0
     for step in range(done + 1, config.train.steps + 1):

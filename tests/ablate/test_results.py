@@ -177,5 +177,6 @@ def test_the_csv_has_a_row_a_run(reported: tuple[Path, list[Planned]]) -> None:
     assert [row["status"] for row in rows] == ["done"] * 4 + ["diverged", "missing"]
     assert [row["seed"] for row in rows] == ["1", "1", "2", "2", "3", "3"]
     assert [float(row["validation.loss"]) for row in rows[:4]] == [1.0, 2.0, 1.1, 2.2]
-    assert (rows[4]["diverged_at"], rows[4]["why"], rows[4]["validation.loss"]) == ("7", "loss nan", "")
+    assert (rows[4]["diverged_at"], rows[4]["why"], rows[4]["validation.loss"]) == (
+        "7", "the loss is not finite: loss nan", "")
     assert {row["model.position"] for row in rows} == {"sinusoidal", "none"}

@@ -25,6 +25,9 @@ class Divergence:
     what: str
     why: str
 
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}" if self.why else self.what
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -35,7 +38,7 @@ class Outcome:
         diverged: set instead, where training met a number that is not finite.
         scores: by data ("validation", "test", a further test set), of the weights that training chose.
         seconds: by stage, from the start of its process to the end.
-        threads, at_once: of each process, and how many there were; speed depends on them.
+        threads, at_once: of its process, and how many runs shared the machine; speed depends on them.
     """
 
     trained: dict[str, Any] | None = None

@@ -27,7 +27,7 @@ from pellucid.ablate.outcome import (
 from pellucid.ablate.plan import Planned
 from pellucid.config import differences
 from pellucid.errors import CheckpointError, NumericalError, UserError
-from pellucid.files import make_folder
+from pellucid.files import make_folder, read_json
 from pellucid.run_folder import read_config
 from pellucid.train.journal import Reporter, duration, read_metrics
 from pellucid.train.run import stop_on_signals
@@ -132,7 +132,8 @@ class Pool:
         elif stage == "train":
             _check_config(planned)
             summary = json.loads(told)
-            outcome = replace(outcome, trained=summary, threads=self.threads, at_once=self.jobs,
+            threads = read_json(planned.folder / "environment.json")["threads"]
+            outcome = replace(outcome, trained=summary, threads=threads, at_once=self.jobs,
                               scores={**outcome.scores, "validation": trained_scores(planned.folder, summary)})
         else:
             outcome = replace(outcome, scores={**outcome.scores, stage: evaluated_scores(told)})
@@ -189,7 +190,7 @@ def seconds_left(outcomes: Sequence[Outcome], done: Sequence[bool], labels: Sequ
 def told_outcome(planned: Planned, outcome: Outcome) -> str:
     """What a run came to, in a line."""
     if outcome.diverged is not None:
-        return f"{planned.name} diverged at step {outcome.diverged.step}: {outcome.diverged.why}"
+        return f"{planned.name} diverged at step {outcome.diverged.step}: {outcome.diverged}"
     scores = [f"{data} {score} {value:.3f}" for data, found in outcome.scores.items()
               for score, value in found.items() if score in ("loss", "bleu", "exact", "accuracy")]
     return f"{planned.name}  {'  '.join(scores)}"

@@ -7,7 +7,7 @@ A factor is a configuration key with its values, or a name with bundles of keys:
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal
 
 import yaml
@@ -98,15 +98,15 @@ class StudyFile:
     """The keys of a study's file, as they are written."""
 
     base: str
-    factors: Any
+    factors: dict[str, Any]
     seeds: tuple[int, ...]
     budget: Budget
     metrics: tuple[str, ...]
-    baseline: Any = None
+    baseline: dict[str, Any] = field(default_factory=dict)
     design: Design = "grid"
     within: tuple[str, ...] = ()
-    common: Any = field(default_factory=dict)
-    tests: Any = field(default_factory=dict)
+    common: dict[str, Any] = field(default_factory=dict)
+    tests: dict[str, Any] = field(default_factory=dict)
 
 
 def read_study(name: str, overrides: dict[str, Any]) -> Study:
@@ -116,14 +116,18 @@ def read_study(name: str, overrides: dict[str, Any]) -> Study:
         ConfigError: an unknown key (the nearest is named), a wrong type, or something that does not go together.
     """
     shipped = read_study_file(name)
-    for key in ("base", "factors", "seeds", "budget", "metrics"):
-        if key not in shipped.mapping:
-            raise ConfigError(f"the study has no {key}", where=name)
+    keys = {field.name: field.default is MISSING and field.default_factory is MISSING
+            for field in dataclasses.fields(StudyFile)}
+    for key in shipped.mapping:
+        if key not in keys:
+            raise unknown_key(str(key), list(keys))
+    if missing := [key for key, needed in keys.items() if needed and key not in shipped.mapping]:
+        raise ConfigError(f"the study has no {missing[0]}", where=name)
     file: StudyFile = read_dataclass(StudyFile, shipped.mapping)
     base = read_recipe(file.base).mapping
     mapping = merge(merge(base, undotted(file.common, "common")), overrides)
     config = from_mapping(mapping)
-    factors = {str(factor): _factor(str(factor), values) for factor, values in _mapping(file.factors, "factors")}
+    factors = {str(factor): _factor(str(factor), values) for factor, values in file.factors.items()}
     if not factors:
         raise ConfigError("the study has no factor", where="factors")
     for factor in file.within:
@@ -131,7 +135,7 @@ def read_study(name: str, overrides: dict[str, Any]) -> Study:
             raise unknown_key(factor, list(factors))
     if not file.seeds or len(set(file.seeds)) != len(file.seeds):
         raise ConfigError("seeds must be different numbers, one at least", where="seeds")
-    tests = {str(test): _test_set(str(test), keys, config) for test, keys in _mapping(file.tests, "tests")}
+    tests = {str(test): _test_set(str(test), keys, config) for test, keys in file.tests.items()}
     _check_metrics(file.metrics, config, list(tests))
     return Study(name=shipped.name, about=shipped.about, base=file.base, mapping=mapping,
                  base_config=from_mapping(base), factors=factors, baseline=_baseline(file.baseline, factors),
@@ -171,9 +175,9 @@ def _factor(name: str, values: Any) -> Factor:
     return Factor(dict(pairs), isinstance(values, list))
 
 
-def _baseline(given: Any, factors: dict[str, Factor]) -> dict[str, str]:
+def _baseline(given: dict[str, Any], factors: dict[str, Factor]) -> dict[str, str]:
     baseline = {name: next(iter(factor.levels)) for name, factor in factors.items()}
-    for name, value in _mapping(given or {}, "baseline"):
+    for name, value in given.items():
         if name not in factors:
             raise unknown_key(f"baseline.{name}", [f"baseline.{known}" for known in factors])
         if level_name(value) not in factors[name].levels:

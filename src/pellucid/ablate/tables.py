@@ -87,7 +87,7 @@ def cells_table(results: Sequence[Result]) -> Table:
 
 def divergences(results: Sequence[Result]) -> Table:
     """Every run that left the finite numbers."""
-    rows = [(_named(result), str(seed), f"{found.step:,}", f"{found.what}: {found.why}")
+    rows = [(_named(result), str(seed), f"{found.step:,}", str(found))
             for result in results for seed, found in result.diverged.items()]
     return Table("Diverged", "These runs count as results, but have no score: the means of their cells are of the "
                  "other seeds, and look better than the cells are.", ("cell", "seed", "step", "what happened"),
@@ -111,7 +111,7 @@ def results_csv(study: Study, runs: Sequence[Run]) -> str:
                                                                     "target_tokens")),
                          outcome.threads or "", outcome.at_once,
                          *("" if (value := outcome.value(metric)) is None else value for metric in metrics),
-                         diverged.step if diverged else "", diverged.why if diverged else "", planned.folder])
+                         diverged.step if diverged else "", diverged or "", planned.folder])
     return text.getvalue()
 
 
