@@ -61,6 +61,7 @@ def learning_curves(results: Sequence[Result], curves: dict[str, Curve]) -> byte
                 colour = _BASELINE if label == baseline else COLOURS[(i - (labels[0] == baseline)) % 6]
                 _band(place, curves[label], colour, label, "-" if label == baseline else LINES[i // 6])
             place.set(xlabel="update", yscale="log", ylim=(low, high))
+            place.xaxis.get_major_locator().set_params(integer=True)
             place.yaxis.set_major_locator(ticks)
             place.yaxis.set_major_formatter("{x:g}")
             place.minorticks_off()
@@ -122,9 +123,9 @@ def over_test_sets(study: Study, results: Sequence[Result]) -> bytes | None:
     """A score over the test sets in their order, a line a cell; None for a study without further ones."""
     from matplotlib.figure import Figure
 
-    score = study.metrics and next((m.split(".")[1] for m in study.metrics if m.split(".")[0] in study.tests), None)
+    score = next((metric.split(".")[1] for metric in study.metrics if metric.split(".")[0] in study.tests), None)
     sets = [name for name in ("test", *study.tests) if f"{name}.{score}" in study.metrics]
-    if not score or len(sets) < 2:
+    if score is None or len(sets) < 2:
         return None
     with drawing():
         figure = Figure(figsize=(8.0, 4.6), layout="constrained")

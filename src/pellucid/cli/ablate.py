@@ -68,8 +68,8 @@ def main(program: str, words: Sequence[str]) -> int:
         print(json.dumps({"study": study.name, "report": str(out / "report.html"),
                           "cells": [as_data(result) for result in results]}, ensure_ascii=False))
     else:
-        from pellucid.ablate.report import in_words
-        from pellucid.ablate.tables import markdown, overview
+        from pellucid.ablate.report import in_words, markdown
+        from pellucid.ablate.tables import overview
 
         print(markdown(overview(study, results)) + "\n" + "\n".join(in_words(study, results)))
         print(f"\n{out / 'report.html'}: open it in a browser; beside it report.md, report.tex, results.csv, figures")
