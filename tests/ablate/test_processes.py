@@ -58,14 +58,14 @@ def test_an_extended_study_repeats_nothing(study: Make, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(study(TWO), out)
     before = {row["run"]: row["validation.loss"] for row in table(out)}
-    more = {"factors": {"model.position": ["sinusoidal", "rotary", "none"]}, "seeds": [3, 1, 2]}
+    more = {"factors": {"model.position": ["sinusoidal", "rotary", "none"]}, "seeds": [3, 1]}
     run(study(more), out)
-    assert len(calls(out)) == len(set(calls(out))) == 2 * 9
+    assert len(calls(out)) == len(set(calls(out))) == 2 * (4 + 4)
     after = {row["run"]: row["validation.loss"] for row in table(out)}
-    assert before.items() <= after.items()
-    assert len(after) == 9
+    assert {run: loss for run, loss in before.items() if run in after}.items() <= after.items()
+    assert len(after) == 6
     run(study({**more, "metrics": ["test.exact", "test.bleu", "validation.perplexity"]}), out)
-    assert len(calls(out)) == 18  # the runs had them already
+    assert len(calls(out)) == 16  # the runs had them already
 
 
 def test_a_new_test_set_evaluates_and_trains_nothing(study: Make, tmp_path: Path) -> None:
@@ -114,13 +114,14 @@ def test_a_signal_stops_and_the_same_call_goes_on(study: Make, tmp_path: Path) -
 KILLER = """
 import io, os, signal, sys, time
 from pathlib import Path
-from pellucid.ablate import processes
+from pellucid.ablate import processes, report
 from pellucid.ablate.ablate import ablate
 from pellucid.ablate.study import read_study
 from pellucid.train.journal import Reporter
 
 study, out = read_study(sys.argv[1], {}), Path(sys.argv[2])
 processes.PROGRAM = (sys.executable, sys.argv[3])
+report._figures = lambda study, results, runs: {}
 killed = 0
 for moment in [*map(float, sys.argv[4:]), None]:
     child = os.fork()
@@ -142,7 +143,7 @@ print("killed", killed)
 
 
 def test_killed_at_random_moments_the_study_ends_with_the_same_table(study: Make, tmp_path: Path) -> None:
-    made = study({**TWO, "budget": {"steps": 40}})
+    made = study({**TWO, "budget": {"steps": 30}})
     began = time.monotonic()
     run(made, tmp_path / "whole")
     whole = time.monotonic() - began

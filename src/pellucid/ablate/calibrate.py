@@ -49,9 +49,11 @@ def measure(config: RunConfig, folder: Path) -> Measured:
         update(session)
     progress = session.progress
     before, began = progress.source_tokens + progress.target_tokens, time.monotonic()
-    while time.monotonic() - began < SECONDS:
+    taken = 0.0
+    while not taken or taken < SECONDS:
         update(session)
-    a_token = (time.monotonic() - began) / (progress.source_tokens + progress.target_tokens - before)
+        taken = time.monotonic() - began
+    a_token = taken / (progress.source_tokens + progress.target_tokens - before)
     tokens = per_epoch / session.batches.per_epoch * config.train.accumulate
     parameters = sum(p.numel() for p in session.parameters)
     return Measured(parameters, tokens, a_token * tokens, preparation)
