@@ -8,20 +8,26 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import yaml
-
-from pellucid.cli.arguments import read_config, split_overrides
-from pellucid.config import RunConfig, to_mapping
+if TYPE_CHECKING:
+    from pellucid.config import RunConfig
 
 
 def loss(config: RunConfig, step: int) -> float:
     """Falls with the steps; noise that follows from the configuration and the step."""
+    from pellucid.config import to_mapping
+
     noise = int(hashlib.sha256(f"{to_mapping(config)} {step}".encode()).hexdigest()[:6], 16) / 16**6
     return 5 / step + (config.model.position == "none") + 0.1 * noise
 
 
 def train(words: list[str]) -> int:
+    import yaml
+
+    from pellucid.cli.arguments import read_config, split_overrides
+    from pellucid.config import to_mapping
+
     own, overrides = split_overrides(words)
     config, out = read_config(own[0], overrides), Path(own[own.index("--out") + 1])
     out.mkdir(parents=True, exist_ok=True)
@@ -42,7 +48,7 @@ def train(words: list[str]) -> int:
     for step in range(done + 1, config.train.steps + 1):
         with metrics.open("a") as file:
             file.write(json.dumps({"event": "validation", "step": step, "loss": loss(config, step)}) + "\n")
-        time.sleep(0.01)
+        time.sleep(0.005)
     print(json.dumps({"run": str(out), "step": config.train.steps, "best": f"step-{config.train.steps:08d}",
                       "monitor": "loss", "score": loss(config, config.train.steps),
                       "parameters": 1000 + config.model.d_ff, "source_tokens": 500, "target_tokens": 500,

@@ -101,8 +101,8 @@ def test_another_failure_stops_the_study_and_what_is_done_is_kept(study: Make, t
 
 def test_a_signal_stops_and_the_same_call_goes_on(study: Make, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    long = study({**TWO, "budget": {"steps": 100}})
-    program = f"import os, signal, time; time.sleep(1.0); os.kill({os.getpid()}, signal.SIGTERM)"
+    long = study({**TWO, "budget": {"steps": 200}})
+    program = f"import os, signal, time; time.sleep(0.7); os.kill({os.getpid()}, signal.SIGTERM)"
     with subprocess.Popen([sys.executable, "-c", program]), pytest.raises(Stopped) as caught:
         run(long, out)
     assert caught.value.number == signal.SIGTERM
@@ -143,7 +143,7 @@ print("killed", killed)
 
 
 def test_killed_at_random_moments_the_study_ends_with_the_same_table(study: Make, tmp_path: Path) -> None:
-    made = study({**TWO, "budget": {"steps": 30}})
+    made = study({**TWO, "budget": {"steps": 60}})
     began = time.monotonic()
     run(made, tmp_path / "whole")
     whole = time.monotonic() - began
