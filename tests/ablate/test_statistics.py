@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -24,6 +24,7 @@ from pellucid.ablate.statistics import (
 values = st.floats(-1e3, 1e3).map(lambda x: round(x, 3))
 
 
+@settings(deadline=None)
 @given(st.floats(-50, 50), st.integers(1, 60))
 def test_students_t_is_scipys(t: float, degrees: int) -> None:
     assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), abs=1e-12)
@@ -44,6 +45,7 @@ def test_critical_values_are_scipys(degrees: int, confidence: float) -> None:
     assert critical_value(degrees, confidence) == pytest.approx(stats.t.ppf((1 + confidence) / 2, degrees), rel=1e-9)
 
 
+@settings(deadline=None)
 @given(st.lists(values, min_size=2, max_size=12))
 def test_intervals_are_scipys(sample: list[float]) -> None:
     found = mean_interval(sample)
@@ -54,6 +56,7 @@ def test_intervals_are_scipys(sample: list[float]) -> None:
         assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(values, values), min_size=2, max_size=12))
 def test_the_paired_test_is_scipys(pairs: list[tuple[float, float]]) -> None:
     a, b = zip(*pairs, strict=True)
@@ -78,6 +81,7 @@ def test_holm_by_hand() -> None:
     assert holm([]) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=10))
 def test_holm_keeps_the_order_and_raises_every_p(ps: list[float]) -> None:
     adjusted = holm(ps)
