@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ from hypothesis import strategies as st
 
 from pellucid.compiled import use_kernels
 from pellucid.config import ModelConfig
+from pellucid.decode.beam_search import beam_search
+from pellucid.decode.compiled_search import knows
 from pellucid.decode.constraints import Rules
 from pellucid.decode.engine import Engine, obstacle
-from pellucid.decode.options import SearchOptions, Specials
+from pellucid.decode.greedy import greedy_search
+from pellucid.decode.options import Hypothesis, SearchOptions, Specials
 from pellucid.decode.ranking import best_tokens
 from pellucid.decode.rows import Rows
 from pellucid.decode.search import search
@@ -58,6 +62,10 @@ def made(**parts: Any) -> Transformer:
     return model
 
 
+ENGINES = {precision: functools.cache(functools.partial(lambda kind: Engine(made(), kind), precision))
+           for precision in ("fp32", "bf16", "int8")}
+
+
 def sources(count: int) -> tuple[torch.Tensor, torch.Tensor]:
     draw = torch.Generator().manual_seed(3)
     lengths = torch.randint(1, 9, (count,), generator=draw)
@@ -77,6 +85,41 @@ def test_in_fp32_the_engine_finds_what_the_plain_step_finds(parts: dict[str, Any
     assert [[h.tokens for h in one] for one in fast] == [[h.tokens for h in one] for one in plain]
     for ours, theirs in zip(fast, plain):
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-4)
+
+
+def by_steps(engine: Engine, source: tuple[torch.Tensor, torch.Tensor], count: int,
+             options: SearchOptions) -> list[list[Hypothesis]]:
+    """The same search, a call of the engine for each step."""
+    rules = Rules(options, SPECIALS, torch.empty(count, 0, dtype=torch.int64), tuple(range(count)))
+    with torch.inference_mode():
+        kind = greedy_search if options.beam_size == 1 else beam_search
+        return kind(engine, engine.start(source), rules)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 12), st.integers(0, 9), st.floats(-2, 2), st.data())
+def test_in_one_call_the_search_finds_what_it_finds_step_by_step(count: int, beam: int, longest: int, shortest: int,
+                                                                 alpha: float, data: st.DataObject) -> None:
+    options = SearchOptions(beam_size=beam, max_length=longest, min_length=min(shortest, longest - 1),
+                            length_penalty=alpha, n_best=data.draw(st.integers(1, beam)))
+    engine = ENGINES[data.draw(st.sampled_from(["fp32", "bf16", "int8"]))]()
+    assert search(engine, sources(count), count, options, SPECIALS) == by_steps(engine, sources(count), count, options)
+
+
+def test_equal_totals_are_ranked_alike_in_one_call_and_step_by_step() -> None:
+    """All logits are equal: every choice is one among equals."""
+    model = made()
+    with torch.no_grad():
+        model.output.weight.zero_()
+    options = SearchOptions(beam_size=3, max_length=4, n_best=3)
+    engine = Engine(model, "fp32")
+    assert search(engine, sources(3), 3, options, SPECIALS) == by_steps(engine, sources(3), 3, options)
+
+
+def test_learned_positions_end_a_search_by_steps_where_the_table_ends() -> None:
+    engine = Engine(made(position="learned"), "fp32")
+    rules = [Rules(SearchOptions(max_length=longest), SPECIALS, torch.empty(2, 0), (0, 1)) for longest in (24, 25)]
+    assert [knows(engine, each) for each in rules] == [True, False]
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 0.03), ("int8", 0.1)])

@@ -60,7 +60,7 @@ def constrain(log_p: Tensor, generated: Tensor, sentences: Tensor, rules: Rules)
     """
     options, specials, length = rules.options, rules.specials, generated.shape[1]
     if length == 0:
-        _check_vocabulary(log_p.shape[1], rules)
+        check_vocabulary(log_p.shape[1], rules)
     last_resort = torch.full_like(sentences, specials.eos)
     forced = None
     if length < rules.prefixes.shape[1]:
@@ -111,7 +111,7 @@ def force_tokens(log_p: Tensor, forced: Tensor) -> Tensor:
     return log_p
 
 
-def _check_vocabulary(vocabulary: int, rules: Rules) -> None:
+def check_vocabulary(vocabulary: int, rules: Rules) -> None:
     """Every id that search may name has a logit."""
     specials = rules.specials
     largest = max(specials.bos, specials.eos, specials.pad, int(rules.prefixes.amax()) if rules.prefixes.numel() else 0)

@@ -12,6 +12,7 @@ model has that it does not know, and the plain step decodes that.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import weakref
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ from pellucid.nn import kernels
 from pellucid.nn.embeddings import Embedding
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.positional_encoding import NoPosition
+from pellucid.nn.positional_encoding import LearnedPosition, NoPosition
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 from pellucid.precision import resolve
 
@@ -177,6 +178,13 @@ class Engine:
         state.sentences, state.ancestors = state.sentences[rows], state.ancestors[rows]
         return state
 
+    def pointers(self, buffers: dict[int, Tensor]) -> ctypes.Array[c_void_p]:
+        """Where the buffers are, by their numbers."""
+        pointers = (c_void_p * (Buffer.REMEMBERED + self.layers))()
+        for number, buffer in buffers.items():
+            pointers[number] = buffer.data_ptr()
+        return pointers
+
     def _make_room(self, state: Memory, rows: int, seen: int) -> None:
         """For the keys and values of a step."""
         state.steps.append(torch.empty(self.layers, rows, 2 * self.width, dtype=self.decoder.dtype))
@@ -189,10 +197,7 @@ class Engine:
 
     def _run(self, program: Program, state: Memory, buffers: dict[int, Tensor], tokens: Tensor, places: Tensor,
              positions: Tensor | None = None) -> None:
-        pointers = (c_void_p * (Buffer.REMEMBERED + self.layers))()
-        for number, buffer in buffers.items():
-            pointers[number] = buffer.data_ptr()
-        tokens = tokens.contiguous()
+        pointers, tokens = self.pointers(buffers), tokens.contiguous()
         program.run(Step(addressof(pointers), len(tokens), state.ancestors.shape[1], state.longest, tokens.data_ptr(),
                          None if positions is None else positions.data_ptr(), places.data_ptr(),
                          state.places.data_ptr(), state.ancestors.data_ptr(), state.sentences.data_ptr(),
@@ -210,6 +215,11 @@ class Places:
     def __init__(self, position: NoPosition, width: int) -> None:
         self.position = position
         self.table = torch.empty(0, width)
+
+    @property
+    def limit(self) -> float:
+        """How many there are."""
+        return len(self.position.table) if isinstance(self.position, LearnedPosition) else math.inf
 
     def first(self, count: int) -> Tensor:
         """At least the first `count`, [count or more, D]."""

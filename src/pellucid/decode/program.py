@@ -167,8 +167,13 @@ class Program:
                 for number, width in self.widths.items() if number < Buffer.REMEMBERED}
 
     def run(self, step: Step) -> None:
-        """Executes all operations; no more can be added."""
-        kernels.run("execute", self.dtype, ctypes.addressof(self._array), len(self._array), step)
+        """Executes all operations."""
+        kernels.run("execute", self.dtype, self.address, len(self._array), step)
+
+    @property
+    def address(self) -> int:
+        """Where the operations are; no more can be added."""
+        return ctypes.addressof(self._array)
 
     @functools.cached_property
     def _array(self) -> ctypes.Array[Operation]:

@@ -7,7 +7,7 @@ import functools
 import torch
 from torch import Tensor
 
-from pellucid.decode.constraints import Rules, constrain
+from pellucid.decode.constraints import Rules, check_vocabulary, constrain
 from pellucid.decode.distribution import log_probabilities, top_candidates
 from pellucid.decode.rows import Rows
 from pellucid.nn import kernels
@@ -27,6 +27,7 @@ def best_tokens(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[T
         NumericalError: a logit is not a number.
     """
     if _is_simple(logits, live, rules, count):
+        check_vocabulary(logits.shape[1], rules)
         values, ids = _in_one_pass(logits, live, rules, count)
         if bool(values[:, 0].isfinite().all()):  # else infinite logits or NaN: the plain way knows what to do
             return values.clamp_(max=0.0), ids
@@ -40,7 +41,7 @@ def best_tokens(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[T
 def _is_simple(logits: Tensor, live: Rows, rules: Rules, count: int) -> bool:
     """Whether the same few tokens are forbidden in every row, and enough are left."""
     length = live.tokens.shape[1]
-    return (length >= max(1, rules.prefixes.shape[1]) and rules.options.no_repeat_ngram == 0
+    return (length >= rules.prefixes.shape[1] and rules.options.no_repeat_ngram == 0
             and count + 3 <= logits.shape[1] and kernels.serve(logits))
 
 

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from pellucid.decode.beam_search import beam_search
+from pellucid.decode.compiled_search import compiled_search, knows
 from pellucid.decode.constraints import Rules
+from pellucid.decode.engine import Engine
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.options import Hypothesis, SearchOptions, Specials
 from pellucid.decode.sampling import sample
@@ -53,6 +55,10 @@ def search(
         return []
     with torch.inference_mode():
         state = step.start(source)
+        if isinstance(step, Engine) and knows(step, rules):
+            found = compiled_search(step, state, rules)
+            if found is not None:
+                return found
         if options.sample:
             return sample(step, state, rules)
         if options.beam_size == 1:

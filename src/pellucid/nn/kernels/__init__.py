@@ -30,6 +30,7 @@ _SIGNATURES: dict[str, list[type]] = {
     "exponentiate": [c_void_p] * 5 + [c_int64, c_int64],
     "execute": [c_void_p, c_int64, c_void_p],
     "rank": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64],
+    "search": [c_void_p],
 }
 _SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
 _functions: dict[str, ctypes._NamedFuncPointer] = {}

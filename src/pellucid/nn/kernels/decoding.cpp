@@ -3,7 +3,7 @@
 // was seen is moved: a hypothesis finds its past through the rows that were its ancestors, its source by its sentence.
 
 #pragma GCC optimize("no-associative-math")  // sums in the order in which they are written
-#include "numbers.h"
+#include "decoding.h"
 #include <omp.h>
 
 static const i64 PANEL = 64;  // columns of a packed matrix that lie together: [outer / 64][inner / group][64][group]
@@ -12,29 +12,7 @@ static const i64 BLOCK = 96;  // rows that a thread takes at once
 
 enum { EMBED, MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST, QUANTIZE };
 enum { LINEAR, RELU, GELU, SWISH };
-enum { SCALES = 9 };  // the buffer of the rows' scales, where products are in bytes
 enum { NO_NORM, LAYER_NORM, RMS_NORM, STD_NORM };
-
-// What goes in and out are numbers of buffers; the rest as each operation below tells.
-struct Operation {
-    i64 kind, from, from_stride, to, inner, outer, variant, heads, keys, keys_at, stride;
-    const void *weight;
-    const float *gain, *bias;
-    const int32_t *shift;
-    float scalar, epsilon;
-};
-
-struct Step {
-    void **buffers;
-    i64 rows, seen, longest;
-    const i64 *tokens;         // [rows]
-    const i64 *positions;      // [rows], or null: all rows are at the last that was seen
-    const float *places;       // [positions, D], what each adds to the embedding
-    const i64 *steps;          // [seen, layers], pointers to the joint keys and values [R_t, 2·D]
-    const int32_t *ancestors;  // [rows, seen]
-    const i64 *sentences;      // [rows]
-    const i64 *firsts, *lengths;  // of each sentence, the first of its packed source rows and their number
-};
 
 typedef uint8_t ByteLanes __attribute__((vector_size(16)));
 
@@ -119,9 +97,13 @@ static inline float total(Lanes x) {
 }
 
 static inline float largest(Lanes x) {
+#ifdef __AVX512F__
+    return _mm512_reduce_max_ps((__m512)x);
+#else
     float highest = x[0];
     for (i64 i = 1; i < LANES; i++) highest = x[i] > highest ? x[i] : highest;
     return highest;
+#endif
 }
 
 // The first `count` numbers of x into `to`, or all sixteen.
@@ -404,7 +386,7 @@ template <class T> static void attend_past(const Operation &o, const Step &s, fl
 
 // ---- the whole ------------------------------------------------------------------------------------------------------
 
-template <class T> static void execute(const Operation *operations, i64 count, const Step &s) {
+template <class T> void execute(const Operation *operations, i64 count, const Step &s) {
 #pragma omp parallel
     {
         i64 room = (s.seen > s.longest ? s.seen : s.longest) + LANES;
@@ -442,10 +424,8 @@ static inline uint32_t exceeding(Lanes x, float bar) {
 #endif
 }
 
-// The `count` best of each row of logits [R, V], the lower id first among equals, and their log-probabilities;
-// `forbidden` (ascending) take part in the sum of probabilities alone.
 template <class T>
-static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
+void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
                  i64 n_forbidden) {
 #pragma omp parallel for schedule(static)
     for (i64 r = 0; r < rows; r++) {
@@ -483,6 +463,12 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
         for (i64 j = 0; j < count; j++) best[j] -= log_sum;
     }
 }
+
+// ---- what search.cpp calls ------------------------------------------------------------------------------------------
+
+template void execute<bf16>(const Operation *, i64, const Step &);
+template void execute<float>(const Operation *, i64, const Step &);
+template void rank<float>(const float *, float *, i64 *, i64, i64, i64, const i64 *, i64);
 
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 

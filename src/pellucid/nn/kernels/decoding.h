@@ -1,0 +1,35 @@
+// What decoding.cpp offers: a program of operations for the newest tokens, and the best of the logits that it leaves.
+
+#pragma once
+#include "numbers.h"
+
+enum { LOGITS = 7, SCALES = 9, REMEMBERED = 10 };  // buffers, as decode/program.py numbers them
+
+// What goes in and out are numbers of buffers; the rest as each operation below tells.
+struct Operation {
+    i64 kind, from, from_stride, to, inner, outer, variant, heads, keys, keys_at, stride;
+    const void *weight;
+    const float *gain, *bias;
+    const int32_t *shift;
+    float scalar, epsilon;
+};
+
+struct Step {
+    void **buffers;
+    i64 rows, seen, longest;
+    const i64 *tokens;         // [rows]
+    const i64 *positions;      // [rows], or null: all rows are at the last that was seen
+    const float *places;       // [positions, D], what each adds to the embedding
+    const i64 *steps;          // [seen, layers], pointers to the joint keys and values [R_t, 2·D]
+    const int32_t *ancestors;  // [rows, seen]
+    const i64 *sentences;      // [rows]
+    const i64 *firsts, *lengths;  // of each sentence, the first of its packed source rows and their number
+};
+
+template <class T> void execute(const Operation *operations, i64 count, const Step &s);
+
+// The `count` best of each row of logits [R, V], the lower id first among equals, and their log-probabilities;
+// `forbidden` take part in the sum of probabilities alone.
+template <class T>
+void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
+          i64 n_forbidden);
