@@ -19,16 +19,16 @@ typedef uint8_t ByteLanes __attribute__((vector_size(16)));
 // ---- products -------------------------------------------------------------------------------------------------------
 
 // a [N, inner] times one panel, both fp32.
-template <i64 N> static inline void product(const float *a, const float *panel, i64 inner, Lanes (&sum)[N][4]) {
+template <i64 N> static inline void product(const float *a, const float *panel, i64 inner, Lanes (&sum)[4][N]) {
     for (i64 k = 0; k < inner; k++, panel += PANEL) {
         Lanes b[4] = {read(panel), read(panel + 16), read(panel + 32), read(panel + 48)};
         for (i64 r = 0; r < N; r++)
-            for (i64 c = 0; c < 4; c++) sum[r][c] += a[r * inner + k] * b[c];
+            for (i64 c = 0; c < 4; c++) sum[c][r] += a[r * inner + k] * b[c];
     }
 }
 
 // Both bf16, two of the inner numbers at once, sums in fp32.
-template <i64 N> static inline void product(const bf16 *a, const bf16 *panel, i64 inner, Lanes (&sum)[N][4]) {
+template <i64 N> static inline void product(const bf16 *a, const bf16 *panel, i64 inner, Lanes (&sum)[4][N]) {
     for (i64 k = 0; k < inner; k += 2, panel += 2 * PANEL) {
 #ifdef __AVX512BF16__
         __m512bh b[4];
@@ -37,7 +37,7 @@ template <i64 N> static inline void product(const bf16 *a, const bf16 *panel, i6
             int pair;
             memcpy(&pair, a + r * inner + k, 4);
             __m512bh both = (__m512bh)_mm512_set1_epi32(pair);
-            for (i64 c = 0; c < 4; c++) sum[r][c] = (Lanes)_mm512_dpbf16_ps((__m512)sum[r][c], both, b[c]);
+            for (i64 c = 0; c < 4; c++) sum[c][r] = (Lanes)_mm512_dpbf16_ps((__m512)sum[c][r], both, b[c]);
         }
 #else
         for (i64 c = 0; c < 4; c++) {
@@ -45,14 +45,14 @@ template <i64 N> static inline void product(const bf16 *a, const bf16 *panel, i6
             memcpy(&both, panel + 32 * c, sizeof both);
             Lanes first = (Lanes)(both << 16), second = (Lanes)(both & 0xffff0000u);
             for (i64 r = 0; r < N; r++)
-                sum[r][c] += get(a[r * inner + k]) * first + get(a[r * inner + k + 1]) * second;
+                sum[c][r] += get(a[r * inner + k]) * first + get(a[r * inner + k + 1]) * second;
         }
 #endif
     }
 }
 
 // A row in bytes around 128 times a matrix in bytes around 0, four of the inner numbers at once.
-template <i64 N> static inline void product(const uint8_t *a, const int8_t *panel, i64 inner, IntLanes (&sum)[N][4]) {
+template <i64 N> static inline void product(const uint8_t *a, const int8_t *panel, i64 inner, IntLanes (&sum)[4][N]) {
     for (i64 k = 0; k < inner; k += 4, panel += 4 * PANEL) {
 #ifdef __AVX512VNNI__
         __m512i b[4];
@@ -61,13 +61,13 @@ template <i64 N> static inline void product(const uint8_t *a, const int8_t *pane
             int four;
             memcpy(&four, a + r * inner + k, 4);
             __m512i all = _mm512_set1_epi32(four);
-            for (i64 c = 0; c < 4; c++) sum[r][c] = (IntLanes)_mm512_dpbusd_epi32((__m512i)sum[r][c], all, b[c]);
+            for (i64 c = 0; c < 4; c++) sum[c][r] = (IntLanes)_mm512_dpbusd_epi32((__m512i)sum[c][r], all, b[c]);
         }
 #else
         for (i64 r = 0; r < N; r++)
             for (i64 c = 0; c < 4; c++)
                 for (i64 i = 0; i < LANES; i++)
-                    for (i64 j = 0; j < 4; j++) sum[r][c][i] += a[r * inner + k + j] * panel[64 * c + 4 * i + j];
+                    for (i64 j = 0; j < 4; j++) sum[c][r][i] += a[r * inner + k + j] * panel[64 * c + 4 * i + j];
 #endif
     }
 }
@@ -119,48 +119,61 @@ static inline Lanes read_some(const float *from, i64 count) {
     return x;
 }
 
-// The sums of one row and sixteen columns (or `count`, the last): biased, activated, into `to`, or added to `scalar`
+// The sums of N rows and sixteen columns (or `count`, the last): biased, activated, into `to`, or added to `scalar`
 // times what is there.
-template <class T, i64 KIND>
-static inline void put_products(Lanes x, const Operation &o, i64 row, i64 column, i64 count, void *to) {
-    if (o.bias) x += read_some(o.bias + column, count);
-    i64 place = row * o.outer + column;
-    if (KIND == ADD_PRODUCT) {
-        float *y = (float *)to + place;
-        write_some(y, o.scalar == 0 ? x : o.scalar * read_some(y, count) + x, count);
-        return;
+template <class T, i64 KIND, i64 N>
+static inline void put_products(Lanes (&x)[N], const Operation &o, i64 row, i64 column, i64 count, void *to) {
+    Lanes bias = o.bias ? read_some(o.bias + column, count) : Lanes{};
+#pragma GCC unroll 6
+    for (i64 r = 0; r < N; r++) {
+        i64 place = (row + r) * o.outer + column;
+        x[r] += bias;
+        if (KIND == ADD_PRODUCT) {
+            float *y = (float *)to + place;
+            write_some(y, o.scalar == 0 ? x[r] : o.scalar * read_some(y, count) + x[r], count);
+        } else {
+            write_some((T *)to + place, o.variant == LINEAR ? x[r] : activate(x[r], o.variant), count);
+        }
     }
-    write_some((T *)to + place, activate(x, o.variant), count);
+}
+
+// The same for the four times sixteen columns of a panel, or as many of them as there are.
+template <class T, i64 KIND, i64 N>
+static inline void put_panel(Lanes (&x)[4][N], const Operation &o, i64 row, i64 first, void *to) {
+    if (first + PANEL <= o.outer) {
+#pragma GCC unroll 4
+        for (i64 c = 0; c < 4; c++) put_products<T, KIND>(x[c], o, row, first + LANES * c, LANES, to);
+    } else {
+        for (i64 c = 0; first + LANES * c < o.outer; c++)
+            put_products<T, KIND>(x[c], o, row, first + LANES * c, o.outer - first - LANES * c, to);
+    }
 }
 
 template <class W, class Out, i64 KIND, i64 N>
 static void tile(const Operation &o, const Step &s, const W *a, const W *panel, i64 row, i64 first, void *to) {
-    Lanes sum[N][4] = {};
+    Lanes sum[4][N] = {};
     product<N>(a, panel, o.inner, sum);
-    for (i64 r = 0; r < N; r++)
-        for (i64 c = 0; c < 4; c++)
-            if (first + LANES * c < o.outer)
-                put_products<Out, KIND>(sum[r][c], o, row + r, first + LANES * c, o.outer - first - LANES * c, to);
+    put_panel<Out, KIND>(sum, o, row, first, to);
 }
 
 // In bytes: `shift` takes the 128s out again, the row's scale and the column's gain give the numbers back.
 template <class W, class Out, i64 KIND, i64 N>
 static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8_t *panel, i64 row, i64 first, void *to) {
-    IntLanes sum[N][4];
+    IntLanes sum[4][N];
+    Lanes x[4][N];
     for (i64 c = 0; c < 4; c++) {
-        memcpy(&sum[0][c], o.shift + first + LANES * c, sizeof(IntLanes));
-        for (i64 r = 1; r < N; r++) sum[r][c] = sum[0][c];
+        memcpy(&sum[c][0], o.shift + first + LANES * c, sizeof(IntLanes));
+        for (i64 r = 1; r < N; r++) sum[c][r] = sum[c][0];
     }
     product<N>(a, panel, o.inner, sum);
     const float *scales = (const float *)s.buffers[SCALES] + row;
+#pragma GCC unroll 4
     for (i64 c = 0; c < 4; c++) {
-        i64 column = first + LANES * c;
-        if (column >= o.outer) break;
-        Lanes gain = read(o.gain + column);
-        for (i64 r = 0; r < N; r++)
-            put_products<Out, KIND>(__builtin_convertvector(sum[r][c], Lanes) * (scales[r] * gain), o, row + r, column,
-                                    o.outer - column, to);
+        Lanes gain = read(o.gain + first + LANES * c);
+#pragma GCC unroll 6
+        for (i64 r = 0; r < N; r++) x[c][r] = __builtin_convertvector(sum[c][r], Lanes) * (scales[r] * gain);
     }
+    put_panel<Out, KIND>(x, o, row, first, to);
 }
 
 // from [R, inner] times the packed weight [outer, inner], bias [outer] or null.

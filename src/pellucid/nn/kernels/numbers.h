@@ -65,17 +65,26 @@ static inline void write(bf16 *p, Lanes v) {
 
 // The same, sixteen times.
 static inline Lanes exponential(Lanes x) {
-    x = x < -87.0f ? Lanes{} - 87.0f : x;
-    Lanes t = x * 1.44269504f;
-    IntLanes n = __builtin_convertvector(t + (t < 0 ? Lanes{} - 0.5f : Lanes{} + 0.5f), IntLanes);  // to the nearest
-    Lanes f = t - __builtin_convertvector(n, Lanes);
+#ifdef __AVX512F__
+    Lanes t = (Lanes)_mm512_max_ps(_mm512_set1_ps(-87.0f), (__m512)x) * 1.44269504f;
+    Lanes n = (Lanes)_mm512_roundscale_ps((__m512)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    Lanes t = (x < -87.0f ? Lanes{} - 87.0f : x) * 1.44269504f;
+    IntLanes whole = __builtin_convertvector(t + (t < 0 ? Lanes{} - 0.5f : Lanes{} + 0.5f), IntLanes);  // to the nearest
+    Lanes n = __builtin_convertvector(whole, Lanes);
+#endif
+    Lanes f = t - n;
     Lanes p = 1.5403530e-4f * f + 1.3333558e-3f;
     p = p * f + 9.6181291e-3f;
     p = p * f + 5.5504109e-2f;
     p = p * f + 2.4022651e-1f;
     p = p * f + 6.9314718e-1f;
     p = p * f + 1.0f;
-    return p * (Lanes)((n + 127) << 23);
+#ifdef __AVX512F__
+    return (Lanes)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    return p * (Lanes)((whole + 127) << 23);
+#endif
 }
 
 // A function for Python in both types: name_bf16 and name_float.
