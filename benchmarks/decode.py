@@ -41,7 +41,7 @@ SYSTEMS: list[tuple[str, str]] = [
     ("ctranslate2", "float32 2x1 vmap"), ("ctranslate2", "int8 2x1 vmap"),
     ("transformers", "fp32"), ("transformers", "bf16"), ("joeynmt", "fp32")]
 SEARCHES = [Search("greedy", 1, 0.0, 0.0), Search("beam 4", 4, 0.0, 0.0), Search("beam 4, penalty", 4, 0.6, 0.6)]
-BUDGETS = [1024, 2048, 4096, 8192]  # source tokens a batch
+BUDGETS = [512, 1024, 2048, 4096, 8192]  # source tokens a batch
 ONE_BY_ONE = 100  # sentences whose latency is measured
 
 

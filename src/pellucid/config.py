@@ -154,7 +154,7 @@ class DecodeConfig:
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 1
-    batch_tokens: int = 4096  # source tokens decoded together, padding counted
+    batch_tokens: int = 4096  # source tokens decoded together at most, padding counted
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     exact: bool = False
 

@@ -113,6 +113,8 @@ class Engine:
         precision: of the products, "fp32", "bf16" or "int8".
     """
 
+    batch_tokens = 1024  # source tokens whose keys and values the caches of a processor can hold
+
     def __init__(self, model: Transformer, precision: str) -> None:
         self.width = model.output.weight.shape[1]
         self.layers = len(model.decoder.layers)
