@@ -1,0 +1,202 @@
+"""All that can be said about the data of a configuration, in two passes over each file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pellucid.config import RunConfig
+from pellucid.data.doctor import label_findings, tokens
+from pellucid.data.doctor.advice import ADVICE
+from pellucid.data.doctor.draft import Draft, finish
+from pellucid.data.doctor.duplicates import leaks
+from pellucid.data.doctor.finding import Example, Finding, Tally
+from pellucid.data.doctor.pairs import Normal, Sample
+from pellucid.data.doctor.passes import FirstPass, Progress, SecondPass, parts_of
+from pellucid.data.doctor.shift import LOST, Stretch
+from pellucid.data.splits import Pairs
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.errors import UserError
+
+_ALONE = ("empty", "foreign_script", "strange_language")  # what can be wrong with text that has no partner
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """What was found, and what the data is like."""
+
+    findings: list[Finding]
+    facts: dict[str, Any]
+
+
+def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Tokenizers | None],
+            progress: Progress) -> DataReport:
+    """Reads the splits twice and says what is wrong with them.
+
+    Args:
+        load: gives the tokenizers there are already; None to try some on a sample.
+        progress: told now and then how far it is.
+    """
+    firsts = [FirstPass(part, config.task) for part in parts_of(splits)]
+    drafts: list[Draft] = []
+    for first in firsts:
+        first.run(progress)
+        drafts += _of_reading(first)
+    drafts += _of_duplicates(firsts)
+    if config.task == "classification":
+        drafts += label_findings.drafts(firsts)
+    findings, facts = finish(drafts), {first.part.name: {"records": first.reading.records} for first in firsts}
+    train = firsts[0]
+    if train.reading.records == 0:
+        return DataReport(findings, facts)
+    is_alone = config.task == "classification" or train.part.whole.fields.are_one
+    progress("learning what is normal")
+    sample = train.sample if not is_alone else Sample([(source, source) for source, _ in train.sample.chunks])
+    normal = Normal.learn(sample)
+    tokenizers, problem = _tokenizers(config, load, train.sample.pairs)
+    findings += problem
+    seconds = [SecondPass.of(first.part, normal, None if tokenizers is None else tokens.LengthCheck(config, tokenizers),
+                             is_alone) for first in firsts]
+    for second, first in zip(seconds, firsts, strict=True):
+        second.run(progress)
+        findings += finish(_of_pairs(second, first.reading.records))
+    if tokenizers is not None:
+        more, token_facts = token_findings(config, firsts, tokenizers)
+        findings, facts = findings + more, facts | {"tokens": token_facts}
+    facts["words_tell"] = normal.words is not None and not is_alone
+    return DataReport(findings, facts)
+
+
+def _tokenizers(config: RunConfig, load: Callable[[], Tokenizers | None],
+                pairs: Sequence[tuple[str, str]]) -> tuple[Tokenizers | None, list[Finding]]:
+    try:
+        return load() or tokens.sample_tokenizers(config, pairs), []
+    except UserError as error:
+        examples = (Example(error.where, error.why),) if error.where else ()
+        return None, [Finding("tokenizer", "broken", "tokenizer", error.what, examples=examples,
+                              cost="training stops", do=error.fix)]
+
+
+def _of_reading(first: FirstPass) -> list[Draft]:
+    part, reading = first.part, first.reading
+    drafts = []
+    if reading.stop is not None:
+        drafts.append(Draft("unreadable", part, 1, 1, stop=reading.stop))
+    if reading.lengths is not None:
+        drafts.append(Draft("line_counts", part, abs(reading.lengths[0] - reading.lengths[1]), max(reading.lengths),
+                            say=f"the source has {reading.lengths[0]:,} lines and the target {reading.lengths[1]:,}"))
+    if reading.columns.count:
+        drafts.append(Draft.of("columns", part, reading.columns, reading.records + reading.columns.count))
+    for side, lines in enumerate(reading.texts):
+        drafts += [Draft.of(kind, part, tally, lines.count, side) for kind, tally in lines.faults.items()]
+    for side, tallies in enumerate(first.characters):
+        drafts += [Draft.of(kind, part, tally, reading.records, side) for kind, tally in tallies.items()]
+    return drafts
+
+
+def _of_duplicates(firsts: Sequence[FirstPass]) -> list[Draft]:
+    drafts = []
+    seen = {name: (first.part, first.seen[name]) for first in firsts for name in first.seen}
+    for name, (part, rows) in seen.items():
+        exact, normal, rate = rows.repeated()
+        total = int(rows.rows.shape[1] / rate)
+        for kind, numbers in (("duplicates", exact), ("duplicates_normalised", normal)):
+            drafts.append(_estimated(Draft.of(kind, part, _tally(numbers), total, where=name), rate))
+    for held_out, training in (("validation", "train"), ("test", "train"), ("test", "validation")):
+        if held_out in seen and training in seen:
+            part, rows = seen[held_out]
+            found = leaks(rows, seen[training][1])
+            total = int(rows.rows.shape[1] / rows.rate)
+            where = f"{held_out} in {training}"
+            for kind, numbers in (("leak", found.exact), ("leak_normalised", found.normalised),
+                                  ("leak_source", found.source)):
+                drafts.append(_estimated(Draft.of(kind, part, _tally(numbers), total, where=where), found.rate))
+    return [draft for draft in drafts if draft.count]
+
+
+def _estimated(draft: Draft, rate: float) -> Draft:
+    return replace(draft, count=int(draft.count / rate))
+
+
+def _tally(numbers: Sequence[int]) -> Tally:
+    tally = Tally()
+    tally.add(sorted(numbers))
+    return tally
+
+
+def _of_pairs(second: SecondPass, records: int) -> list[Draft]:
+    part, check = second.part, second.pairs
+    tallies = {kind: tally for kind, tally in check.tallies.items() if kind in _ALONE or not second.is_alone}
+    drafts = [Draft.of(kind, part, tally, records) for kind, tally in tallies.items() if tally.count]
+    for i, draft in enumerate(drafts):
+        if draft.kind == "foreign_script":
+            drafts[i] = replace(draft, say=f"{ADVICE[draft.kind].what} ({', '.join(sorted(check.scripts))})")
+        elif draft.kind == "copied" and draft.count * 2 > records:
+            drafts[i] = replace(draft, say="most pairs have the same text on both sides, as in a task of copying",
+                                severity="note")
+        elif draft.kind == "swapped" and draft.count * 2 > records:
+            drafts[i] = replace(draft, say="source and target are swapped in this split, beside the training data")
+    if second.is_alone:
+        return drafts + _of_lengths(second, records)
+    if slipped := check.slipped():
+        drafts.append(Draft("shifted", part, sum(s.last - s.first for s in slipped), records,
+                            tuple(s.first for s in slipped[:3]), stretches=tuple(map(_told, slipped[:3])),
+                            by_index=True))
+    if (tally := check.misaligned()).count:
+        drafts.append(Draft.of("misaligned", part, tally, records))
+    return drafts + _of_lengths(second, records)
+
+
+def _of_lengths(second: SecondPass, records: int) -> list[Draft]:
+    if second.lengths is None:
+        return []
+    return [Draft.of("too_long", second.part, tally, records, side)
+            for side, tally in enumerate((second.lengths.source, second.lengths.target)) if tally.count]
+
+
+def _told(part: Stretch) -> str:
+    lines = f"up to line {part.last:,}"
+    if part.offset == LOST:
+        return f"{lines}, no line of the target near by fits its source"
+    return f"{lines}, line n of the source belongs to line n{part.offset:+,} of the target"
+
+
+def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
+                   tokenizers: Tokenizers) -> tuple[list[Finding], dict[str, Any]]:
+    """Unknown tokens in each split's sample; and the training data in tokens."""
+    findings, facts = [], {}
+    for first in firsts:
+        encoded = tokens.encode(first.sample.pairs, tokenizers, config)
+        name = first.part.name
+        if encoded.unknown > 0:
+            severity = "warning" if encoded.unknown > 0.03 else "note"
+            findings.append(Finding(
+                "unknown_tokens", severity, name,
+                f"{encoded.unknown:.2%} of the tokens are unknown to the vocabulary of {tokenizers.source.size:,}",
+                cost="the model cannot read them, and writes ⁇ for them",
+                do="raise tokenizer.vocab_size or character_coverage, or use tokenizer.kind sentencepiece"))
+        if name != "train" or not len(encoded.lengths[0]):
+            continue
+        scale = max(first.reading.records / max(len(encoded.lengths[0]), 1), 1.0)
+        facts = {"vocabulary": tokenizers.source.size, "unknown": round(encoded.unknown, 5),
+                 "lengths": tokens.length_facts(encoded), **tokens.batch_facts(encoded, config, scale)}
+        findings += _of_sizes(tokens.suited_vocabulary(encoded, scale), facts, tokenizers)
+    return findings, facts
+
+
+def _of_sizes(vocabulary: int | None, facts: dict[str, Any], tokenizers: Tokenizers) -> list[Finding]:
+    found = []
+    if vocabulary is not None and tokenizers.config.kind == "sentencepiece":
+        facts["suited_vocabulary"] = vocabulary
+        found.append(Finding(
+            "vocabulary_size", "note", "train",
+            f"a vocabulary of {facts['vocabulary']:,} is large for this much text",
+            cost="rare pieces are hardly learned",
+            do=f"try tokenizer.vocab_size {vocabulary}: then 95 % of the pieces are seen a hundred times"))
+    if "suited_batch_tokens" in facts:
+        found.append(Finding(
+            "batch_size", "note", "train", f"an epoch is {facts['batches_per_epoch']:,} batches",
+            cost="too few updates, or more than an epoch needs",
+            do=f"try train.batch_tokens {facts['suited_batch_tokens']}"))
+    return found

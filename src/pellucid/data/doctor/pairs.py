@@ -1,0 +1,162 @@
+"""What is wrong between the sides of pairs: slipped, swapped, in another language or script, of lengths or words that
+do not go together. Learned from a sample of the training data, then asked of every line of every split.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.data.doctor import association, language
+from pellucid.data.doctor.finding import Tally
+from pellucid.data.doctor.reading import Window
+from pellucid.data.doctor.shift import ShiftDetector, Stretch
+
+_CHUNK = 1024  # consecutive records of the sample
+_MOST_CHUNKS = 40
+_MOST_WORDS = 64  # of a line that is learned from
+_MOST_LETTERS = 2_000_000  # of a side that is learned from
+_UNLIKELY = -6.0  # nats: a pair below says something else on either side
+_POWER = 0.65  # below, the sides have too little to do with each other for words to tell anything
+_TIMES = 3.0  # longer or shorter than usual, at least, to be told
+
+
+@dataclass
+class Sample:
+    """Chunks of consecutive pairs, spread evenly over what has been read: 20 to 40 of them once there are so many."""
+
+    chunks: list[tuple[list[str], list[str]]] = field(default_factory=list)
+    _stride: int = 1
+    _count: int = 0
+
+    def add(self, window: Window) -> None:
+        """Takes in what belongs to the sample."""
+        for start in range(0, len(window), _CHUNK):
+            if self._count % self._stride == 0:
+                part = slice(start, start + _CHUNK)
+                self.chunks.append((window.sources[part], window.targets[part]))
+                if len(self.chunks) > _MOST_CHUNKS:
+                    self.chunks = self.chunks[::2]
+                    self._stride *= 2
+            self._count += 1
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """All of them."""
+        return [pair for source, target in self.chunks for pair in zip(source, target, strict=True)]
+
+
+@dataclass(frozen=True)
+class Normal:
+    """What pairs of this data are like.
+
+    Attributes:
+        sides: the letters of either side.
+        words: which words go together, or None where they hardly do.
+        ratio: the median of log (target characters / source characters), and how far from it a pair may be.
+    """
+
+    sides: language.Sides
+    words: association.Association | None
+    ratio: tuple[float, float]
+
+    @classmethod
+    def learn(cls, sample: Sample) -> Normal:
+        """From a sample of training pairs."""
+        sides = language.Sides.learn(*(_thinned([text for chunk in sample.chunks for text in chunk[side]])
+                                       for side in (0, 1)))
+        listed = [tuple([association.words(text)[:_MOST_WORDS] for text in side] for side in chunk)
+                  for chunk in sample.chunks]
+        words = association.learn([(source, target) for source, target in listed])
+        ratios = log_ratios(*([text for chunk in sample.chunks for text in chunk[side]] for side in (0, 1)))
+        middle = float(np.median(ratios)) if len(ratios) else 0.0
+        spread = float(np.median(np.abs(ratios - middle))) * 1.4826 if len(ratios) else 0.0
+        return cls(sides, words if words.power >= _POWER else None, (middle, max(np.log(_TIMES), 5 * spread)))
+
+
+def _thinned(texts: Sequence[str]) -> Sequence[str]:
+    return texts[:: 1 + sum(map(len, texts)) // _MOST_LETTERS]
+
+
+def log_ratios(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+    """log of target over source characters, both 10 longer than they are, so that short ones count less."""
+    a, b = (np.fromiter(map(len, side), np.float64, len(side)) for side in (sources, targets))
+    return np.asarray(np.log((b + 10) / (a + 10)))
+
+
+@dataclass
+class PairCheck:
+    """One split's pairs, window by window.
+
+    Attributes:
+        tallies: "empty", "copied", "swapped", "one_side_twice", "foreign_script", "strange_language", "length_ratio" →
+            the records' numbers.
+        scripts: the foreign scripts met.
+    """
+
+    normal: Normal
+    tallies: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    scripts: set[str] = field(default_factory=set)
+    _detector: ShiftDetector | None = None
+    _numbers: list[NDArray[np.int64]] = field(default_factory=list)
+    _unlikely: list[NDArray[np.int64]] = field(default_factory=list)
+    _count: int = 0
+
+    def add(self, window: Window) -> None:
+        """Takes in the next window."""
+        masks = self._masks(window)
+        told = np.zeros(len(window), dtype=np.bool_)
+        numbers = np.asarray(window.numbers)
+        for kind, mask in masks.items():  # a pair is told once, the first kind being the most certain
+            self.tallies[kind].add(numbers[mask & ~told].tolist())
+            told |= mask
+        if self.normal.words is not None:
+            self._align(window, told)
+        self._count += len(window)
+
+    def _masks(self, window: Window) -> dict[str, NDArray[np.bool_]]:
+        sides = self.normal.sides
+        texts = (window.sources, window.targets)
+        filled = [np.asarray([bool(text.strip()) for text in side]) for side in texts]
+        copied = np.asarray([a.strip() == b.strip() for a, b in zip(*texts, strict=True)]) & filled[0]
+        letters = [language.letters_of([text.replace("\n", " ") for text in side]) for side in texts]
+        swapped, one_side = sides.turned(letters[0], letters[1])
+        foreign = [sides.foreign_script(letters[side], side) for side in (0, 1)]
+        self.scripts |= {language.SCRIPTS[i] for i in np.unique(np.concatenate(foreign)) if i}
+        far = np.abs(log_ratios(*texts) - self.normal.ratio[0]) > self.normal.ratio[1]
+        return {"empty": ~filled[0] | ~filled[1], "copied": copied,
+                "foreign_script": (foreign[0] > 0) | (foreign[1] > 0), "swapped": swapped, "one_side_twice": one_side,
+                "strange_language": sides.strangers(letters[0], 0) | sides.strangers(letters[1], 1),
+                "length_ratio": far}
+
+    def _align(self, window: Window, told: NDArray[np.bool_]) -> None:
+        words = self.normal.words
+        assert words is not None
+        if self._detector is None:
+            self._detector = ShiftDetector(words)
+        source = association.bags([association.words(text) for text in window.sources], words.source_ids)
+        target = association.bags([association.words(text) for text in window.targets], words.target_ids)
+        scores = self._detector.add(source, target, told)
+        low = np.flatnonzero(scores < _UNLIKELY)
+        self._unlikely.append(low + self._count)
+        self._numbers.append(np.asarray(window.numbers, dtype=np.int64)[low])
+
+    def slipped(self) -> list[Stretch]:
+        """Where the sides have slipped, in records counted from 0."""
+        stretches = self._detector.stretches if self._detector is not None else []
+        return [part for part in stretches if part.offset != 0]
+
+    def misaligned(self) -> Tally:
+        """Pairs whose words do not go together, outside of what has slipped."""
+        tally = Tally()
+        if self._unlikely:
+            places, numbers = np.concatenate(self._unlikely), np.concatenate(self._numbers)
+            kept = np.ones(len(places), dtype=np.bool_)
+            for part in self.slipped():
+                kept &= (places < part.first) | (places >= part.last)
+            tally.add(numbers[kept].tolist())
+        return tally
