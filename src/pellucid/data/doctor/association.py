@@ -17,7 +17,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -156,8 +156,7 @@ def learn(chunks: Sequence[tuple[list[list[str]], list[list[str]]]]) -> Associat
     hit = np.log(near / far).astype(np.float32)
     miss = np.log((1 - near) / (1 - far)).astype(np.float32)
     association = Association(source_ids, target_ids, partner, hit, miss, _ratio(pairs, offsets), 0.5)
-    return Association(source_ids, target_ids, partner, hit, miss, association.ratio,
-                       _power(association, pairs, offsets))
+    return replace(association, power=_power(association, pairs, offsets))
 
 
 def _far(lines: Bags) -> int:

@@ -12,14 +12,12 @@ from pellucid.data.doctor.advice import ADVICE
 from pellucid.data.doctor.draft import Draft, finish
 from pellucid.data.doctor.duplicates import leaks
 from pellucid.data.doctor.finding import Example, Finding, Tally
-from pellucid.data.doctor.pairs import Normal, Sample
+from pellucid.data.doctor.pairs import Normal, PairCheck
 from pellucid.data.doctor.passes import FirstPass, Progress, SecondPass, parts_of
 from pellucid.data.doctor.shift import LOST, Stretch
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import UserError
-
-_ALONE = ("empty", "foreign_script", "strange_language")  # what can be wrong with text that has no partner
 
 
 @dataclass(frozen=True)
@@ -52,19 +50,18 @@ def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Toke
         return DataReport(findings, facts)
     is_alone = config.task == "classification" or train.part.whole.fields.are_one
     progress("learning what is normal")
-    sample = train.sample if not is_alone else Sample([(source, source) for source, _ in train.sample.chunks])
-    normal = Normal.learn(sample)
+    normal = Normal.learn(train.sample, is_alone)
     tokenizers, problem = _tokenizers(config, load, train.sample.pairs)
     findings += problem
-    seconds = [SecondPass.of(first.part, normal, None if tokenizers is None else tokens.LengthCheck(config, tokenizers),
-                             is_alone) for first in firsts]
+    seconds = [SecondPass(first.part, PairCheck(normal, is_alone),
+                          None if tokenizers is None else tokens.LengthCheck(config, tokenizers)) for first in firsts]
     for second, first in zip(seconds, firsts, strict=True):
         second.run(progress)
         findings += finish(_of_pairs(second, first.reading.records))
     if tokenizers is not None:
         more, token_facts = token_findings(config, firsts, tokenizers)
         findings, facts = findings + more, facts | {"tokens": token_facts}
-    facts["words_tell"] = normal.words is not None and not is_alone
+    facts["words_tell"] = normal.words is not None
     return DataReport(findings, facts)
 
 
@@ -127,8 +124,7 @@ def _tally(numbers: Sequence[int]) -> Tally:
 
 def _of_pairs(second: SecondPass, records: int) -> list[Draft]:
     part, check = second.part, second.pairs
-    tallies = {kind: tally for kind, tally in check.tallies.items() if kind in _ALONE or not second.is_alone}
-    drafts = [Draft.of(kind, part, tally, records) for kind, tally in tallies.items() if tally.count]
+    drafts = [Draft.of(kind, part, tally, records) for kind, tally in check.tallies.items() if tally.count]
     for i, draft in enumerate(drafts):
         if draft.kind == "foreign_script":
             drafts[i] = replace(draft, say=f"{ADVICE[draft.kind].what} ({', '.join(sorted(check.scripts))})")
@@ -137,8 +133,6 @@ def _of_pairs(second: SecondPass, records: int) -> list[Draft]:
                                 severity="note")
         elif draft.kind == "swapped" and draft.count * 2 > records:
             drafts[i] = replace(draft, say="source and target are swapped in this split, beside the training data")
-    if second.is_alone:
-        return drafts + _of_lengths(second, records)
     if slipped := check.slipped():
         drafts.append(Draft("shifted", part, sum(s.last - s.first for s in slipped), records,
                             tuple(s.first for s in slipped[:3]), stretches=tuple(map(_told, slipped[:3])),

@@ -65,8 +65,11 @@ class Normal:
     ratio: tuple[float, float]
 
     @classmethod
-    def learn(cls, sample: Sample) -> Normal:
-        """From a sample of training pairs."""
+    def learn(cls, sample: Sample, is_alone: bool) -> Normal:
+        """From a sample of training pairs, or of texts that stand alone."""
+        if is_alone:
+            texts = _thinned([text for source, _ in sample.chunks for text in source])
+            return cls(language.Sides.learn(texts, texts), None, (0.0, np.inf))
         sides = language.Sides.learn(*(_thinned([text for chunk in sample.chunks for text in chunk[side]])
                                        for side in (0, 1)))
         listed = [tuple([association.words(text)[:_MOST_WORDS] for text in side] for side in chunk)
@@ -99,6 +102,7 @@ class PairCheck:
     """
 
     normal: Normal
+    is_alone: bool = False  # only the sources are looked at
     tallies: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
     scripts: set[str] = field(default_factory=set)
     _detector: ShiftDetector | None = None
@@ -120,18 +124,23 @@ class PairCheck:
 
     def _masks(self, window: Window) -> dict[str, NDArray[np.bool_]]:
         sides = self.normal.sides
-        texts = (window.sources, window.targets)
-        filled = [np.asarray([bool(text.strip()) for text in side]) for side in texts]
-        copied = np.asarray([a.strip() == b.strip() for a, b in zip(*texts, strict=True)]) & filled[0]
+        texts = (window.sources,) if self.is_alone else (window.sources, window.targets)
+        empty = [np.asarray([not text.strip() for text in side]) for side in (window.sources, window.targets)]
         letters = [language.letters_of([text.replace("\n", " ") for text in side]) for side in texts]
-        swapped, one_side = sides.turned(letters[0], letters[1])
-        foreign = [sides.foreign_script(letters[side], side) for side in (0, 1)]
+        foreign = [sides.foreign_script(side, i) for i, side in enumerate(letters)]
         self.scripts |= {language.SCRIPTS[i] for i in np.unique(np.concatenate(foreign)) if i}
-        far = np.abs(log_ratios(*texts) - self.normal.ratio[0]) > self.normal.ratio[1]
-        return {"empty": ~filled[0] | ~filled[1], "copied": copied,
-                "foreign_script": (foreign[0] > 0) | (foreign[1] > 0), "swapped": swapped, "one_side_twice": one_side,
-                "strange_language": sides.strangers(letters[0], 0) | sides.strangers(letters[1], 1),
-                "length_ratio": far}
+        masks = {"empty": empty[0] | empty[1]}
+        if not self.is_alone:
+            pairs = zip(window.sources, window.targets, strict=True)
+            masks["copied"] = np.asarray([a.strip() == b.strip() for a, b in pairs])
+        masks["foreign_script"] = np.any([side > 0 for side in foreign], axis=0)
+        if not self.is_alone:
+            masks["swapped"], masks["one_side_twice"] = sides.turned(letters[0], letters[1])
+        masks["strange_language"] = np.any([sides.strangers(side, i) for i, side in enumerate(letters)], axis=0)
+        if not self.is_alone:
+            far = np.abs(log_ratios(window.sources, window.targets) - self.normal.ratio[0])
+            masks["length_ratio"] = far > self.normal.ratio[1]
+        return masks
 
     def _align(self, window: Window, told: NDArray[np.bool_]) -> None:
         words = self.normal.words

@@ -14,7 +14,7 @@ from pellucid.data.doctor.characters import tally_characters
 from pellucid.data.doctor.duplicates import Seen
 from pellucid.data.doctor.finding import Tally
 from pellucid.data.doctor.labels import Labels
-from pellucid.data.doctor.pairs import Normal, PairCheck, Sample
+from pellucid.data.doctor.pairs import PairCheck, Sample
 from pellucid.data.doctor.reading import Reading, Window
 from pellucid.data.doctor.tokens import LengthCheck
 from pellucid.data.splits import Pairs, position
@@ -105,12 +105,6 @@ class SecondPass:
     part: Part
     pairs: PairCheck
     lengths: LengthCheck | None
-    is_alone: bool  # labelled text, or text without a target: both sides of the check are the text
-
-    @classmethod
-    def of(cls, part: Part, normal: Normal, lengths: LengthCheck | None, is_alone: bool) -> SecondPass:
-        """A pass that has read nothing yet."""
-        return cls(part, PairCheck(normal), lengths, is_alone)
 
     def run(self, progress: Progress) -> None:
         """Reads everything once more."""
@@ -118,5 +112,5 @@ class SecondPass:
         for window in reading.windows():
             if self.lengths is not None:
                 self.lengths.add(window)
-            self.pairs.add(Window(window.numbers, window.sources, window.sources) if self.is_alone else window)
+            self.pairs.add(window)
             progress(f"{self.part.name}: {reading.records:,} records judged")
