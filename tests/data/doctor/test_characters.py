@@ -17,16 +17,17 @@ from pellucid.data.doctor.finding import Tally
     ("ä½\xa0å¥½", "mojibake"), ("f\ufffdr uns", "replacement_character"), ("a\x00b", "control_character"),
     ("a\u2028b", "control_character"), ("a\x85b", "control_character"), ("a\u200bb", "invisible_character"),
     ("\ufeffa", "invisible_character"), ("so\xadgar", "invisible_character"),
+    ("cÅ“ur", "mojibake"), ("bÅ‚Ä™kit", "mojibake"), ("ðŸ™‚", "mojibake"),
+    ("LIBERTÉ… ÉGALITÉ” – « été », «été»…", ""), ("«\xa0été\xa0» !", ""),
     ("für uns", ""), ("Spaß» und «Ä»", ""), ("il l’a «dit à l’été»", ""), ("a\tb", ""), ("你好", ""), ("Ã", ""),
     ("می\u200cخواهم", ""), ("100 €", "")])
 def test_one_text(text: str, kind: str) -> None:
     assert fault_of(text) == kind
 
 
-@given(st.text(st.characters(min_codepoint=0xC0, max_codepoint=0x17F), min_size=1))
-def test_all_accented_latin_decoded_twice_is_told(text: str) -> None:
+@given(st.text(st.characters(min_codepoint=0xC0, max_codepoint=0xFF), min_size=1))
+def test_all_accented_letters_decoded_twice_are_told(text: str) -> None:
     assert is_mojibake(text.encode().decode("latin-1"))
-    assert not is_mojibake(text) or any(c in "ÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙàáâãäåæçèéêëìíîïðñòóô" for c in text)
 
 
 def test_lines_are_tallied_by_the_worst_that_they_show() -> None:

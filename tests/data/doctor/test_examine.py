@@ -29,7 +29,7 @@ class Desk:
         self.raw: dict[str, bytes] = {}
 
     def config(self, over: dict[str, Any] | None = None) -> RunConfig:
-        mapping: dict[str, Any] = {"tokenizer": {"kind": "word"}, "model": {"max_length": 40}, "data": {}}
+        mapping: dict[str, Any] = {"tokenizer": {"kind": "word"}, "model": {"max_length": 100}, "data": {}}
         for name, sides in self.lines.items():
             for side, lines in zip(("source", "target"), sides, strict=True):
                 path = self.folder / f"{name}.{side}"
@@ -91,7 +91,7 @@ def spoil(desk: Desk, kind: str) -> list[int]:
         elif kind == "foreign_script":
             source[i] = "на улице стоят люди и смотрят на море"
         elif kind == "strange_language":
-            source[i] = "qwhx vyjc zzxq whcv qyxj hwqz cvyx"
+            source[i] = " ".join("".join(Random(f"{i} {n}").choices("qwhxvyjcz", k=6)) for n in range(7))
         elif kind == "length_ratio":
             target[i] = " ".join([target[i]] * 5)
         elif kind == "misaligned":
@@ -107,7 +107,8 @@ def test_single_lines(desk: Desk, kind: str) -> None:
     found = desk.findings()
     assert set(found) == {kind}
     assert (found[kind].count, found[kind].total, found[kind].where) == (6, COUNT, "train")
-    assert [int(place.split(":")[1]) for place in places(found[kind])] == numbers[:3]
+    shown = [int(place.split(":")[1]) for place in places(found[kind])]
+    assert set(shown) < set(numbers) if kind == "misaligned" else shown == numbers[:3]  # the worst, or the first
     assert found[kind].severity == ("note" if kind == "misaligned" else "warning")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
-from pellucid.data.doctor.language import SCRIPTS, Sides, letters_of
+from pellucid.data.doctor.language import SCRIPTS, CharacterModel, Sides, letters_of
 
 Lines = tuple[list[str], list[str]]
 MakeUp = Callable[[int, int], Lines]
@@ -15,6 +16,7 @@ MakeUp = Callable[[int, int], Lines]
 def test_trigrams_do_not_cross_lines() -> None:
     letters = letters_of(["abc", "", "abcd", "x"])
     assert letters.counts.tolist() == [3, 0, 4, 1]  # ⏎ab abc bc⏎; none; ⏎ab abc bcd cd⏎; ⏎x⏎
+    assert letters.lines.tolist() == [0, 0, 0, 2, 2, 2, 2, 3]
     assert letters.trigrams[:2].tolist() == letters.trigrams[3:5].tolist()
     assert letters.trigrams[2] != letters.trigrams[5]
 
@@ -30,32 +32,38 @@ def test_scripts() -> None:
     assert named == ["Latin", "Cyrillic", "Han or kana", "Greek", "", "Arabic"]
 
 
+def test_the_probability_of_a_character_by_hand() -> None:
+    """After ⏎a there was b, after ab there was ⏎, both twice."""
+    model = CharacterModel.learn(letters_of(["ab", "ab"]))
+    smooth = 0.5 * 0.5 + 0.5 / 200  # half of all are b, half are line ends
+    seen, unseen = np.log((2 + smooth) / 3), np.log(0.5 / 200)
+    assert model.means(letters_of(["ab", "", "xy"])) == pytest.approx(
+        [seen, 0, (unseen + np.log(smooth)) / 2], abs=1e-6)
+
+
 def test_swapped_pairs_and_untranslated_ones(made_up: MakeUp) -> None:
     source, target = made_up(500, 1)
     sides = Sides.learn(source, target)
     assert sides.apart > 1
-    right = sides.turned(letters_of(source), letters_of(target))
-    assert not right[0].any()
-    assert not right[1].any()
-    swapped, one = sides.turned(letters_of(target), letters_of(source))
-    assert swapped.all()
-    assert not one.any()
-    swapped, one = sides.turned(letters_of(source), letters_of(source))
-    assert one.all()
-    assert not swapped.any()
+    assert [mask.any() for mask in sides.judge(letters_of(source), letters_of(target))] == [False] * 3
+    swapped, one_side, strange = sides.judge(letters_of(target), letters_of(source))
+    assert (swapped.all(), one_side.any(), strange.any()) == (True, False, False)
+    swapped, one_side, strange = sides.judge(letters_of(source), letters_of(source))
+    assert (swapped.any(), one_side.all(), strange.any()) == (False, True, False)
 
 
 def test_two_sides_alike_are_never_swapped(made_up: MakeUp) -> None:
     source = made_up(500, 1)[0]
     sides = Sides.learn(source[:250], source[250:])
     assert sides.apart == 0
-    assert not np.any(sides.turned(letters_of(source[250:]), letters_of(source[:250])))
+    assert not np.any(sides.judge(letters_of(source[250:]), letters_of(source[:250])))
 
 
 def test_strangers_and_foreign_scripts(made_up: MakeUp) -> None:
     source, target = made_up(500, 1)
     sides = Sides.learn(source, target)
     lines = letters_of(["qwhx vyjc zzxq whcv qyxj", "московская улица", source[0], "12 34"])
-    assert sides.strangers(lines, 0).tolist() == [True, True, False, False]
+    right = letters_of(target[:4])
+    assert sides.judge(lines, right)[2].tolist() == [True, True, False, False]
+    assert sides.strangers(lines).tolist() == [True, True, False, False]
     assert [SCRIPTS[i] for i in sides.foreign_script(lines, 0)] == ["", "Cyrillic", "", ""]
-    assert sides.strangers(letters_of(source), 0).mean() < 0.01

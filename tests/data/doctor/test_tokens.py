@@ -17,6 +17,7 @@ from pellucid.data.doctor.tokens import (
     length_facts,
     sample_tokenizers,
     suited_vocabulary,
+    well_seen,
 )
 
 CONFIG = from_mapping({"tokenizer": {"kind": "word", "shared": False, "min_frequency": 2},
@@ -47,11 +48,21 @@ def test_histogram() -> None:
     assert (facts["source"]["longest"], facts["target"]["median"]) == (16, 2)
 
 
-def test_a_vocabulary_suits_when_nearly_all_of_it_is_seen_a_hundred_times() -> None:
-    all_seen = dict.fromkeys(range(1000), 100)
-    assert suited_vocabulary(encoded([], [], all_seen), 1.0) is None
-    assert suited_vocabulary(encoded([], [], dict.fromkeys(range(1000), 50)), 2.0) is None
-    assert suited_vocabulary(encoded([], [], {**all_seen, **dict.fromkeys(range(1000, 2000), 9)}), 1.0) == 1000
+def test_a_vocabulary_is_well_seen_by_hand() -> None:
+    counts = {1: 100, 2: 99, 3: 50, 4: 7}
+    assert well_seen(encoded([], [], counts), 1.0) == 0.25
+    assert well_seen(encoded([], [], counts), 2.0) == 0.75
+
+
+def test_the_largest_half_that_suits() -> None:
+    pairs = [(f"{word} {word} ab", word) for word in ("cat", "dog", "bird", "horse") for _ in range(120)]
+    pairs += [(f"{i:04d}", f"{i * 7:04d}") for i in range(3000)]
+    config = from_mapping({"tokenizer": {"kind": "sentencepiece", "vocab_size": 1000}})
+    seen = well_seen(encode(pairs, sample_tokenizers(config, pairs), config), 1.0)
+    assert seen < 0.95
+    size = suited_vocabulary(config, pairs, seen, 10.0)
+    assert size in (250, 500)
+    assert suited_vocabulary(config, pairs, 0.96, 1.0) is None
 
 
 def test_batches_by_hand() -> None:

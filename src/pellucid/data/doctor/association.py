@@ -30,6 +30,8 @@ SIZE = FREQUENT + _NUMBERS + _RARE  # of the id space of either side
 _FAR = 97  # lines apart, for pairs that do not belong together
 _LEAST = 4  # lines a frequent word stands in
 _BOUND = 15.0  # nats: no single line says more
+_LENGTHS = 4.0  # nats: no lengths speak more against a pair
+_SURE = 6.0  # standard errors: of the correlation of lengths, to be believed
 _KEYS_AT_ONCE = 8_000_000
 
 # A character is a word where a script writes no spaces: Thai, Lao, Burmese, Khmer, kana, Han.
@@ -134,7 +136,7 @@ class Association:
         mean, near, far = self.ratio
         place = np.clip(np.arange(len(source)) + offset, 0, len(target) - 1)
         from_mean = np.log((target[place] + 1) / (source + 1)) - mean
-        return np.log(far / near) - from_mean**2 * (1 / near**2 - 1 / far**2) / 2
+        return np.maximum(np.log(far / near) - from_mean**2 * (1 / near**2 - 1 / far**2) / 2, -_LENGTHS)
 
 
 def present_in(target: Bags) -> NDArray[np.bool_]:
@@ -144,8 +146,39 @@ def present_in(target: Bags) -> NDArray[np.bool_]:
     return present
 
 
-def learn(chunks: Sequence[tuple[list[list[str]], list[list[str]]]]) -> Association:
-    """The association of source and target words, from chunks of consecutive pairs of lines, each line its words."""
+Chunk = tuple[list[list[str]], list[list[str]]]  # consecutive lines of both sides, each its words
+
+
+def learn(chunks: Sequence[Chunk]) -> Association:
+    """The association of source and target words. Its power is that of half of every chunk over the other half."""
+    halves: list[list[Chunk]] = [[], []]
+    for source, target in chunks:
+        middle = len(source) // 2
+        halves[0].append((source[:middle], target[:middle]))
+        halves[1].append((source[middle:], target[middle:]))
+    return replace(_learned(chunks), power=_power(_learned(halves[0]), halves[1]))
+
+
+def aligned(chunk: Chunk) -> Chunk:
+    """The part of both sides that goes together as far as lengths tell: it may have slipped by up to half the chunk,
+    where words alone are learned from up to REACH lines away. Lengths of true pairs go together, so their correlation
+    stands out at the true offset."""
+    count = min(map(len, chunk))
+    a, b = (np.log1p([len(line) for line in side[:count]]) for side in chunk)
+    a, b = ((side - side.mean()) / (side.std() + 1e-9) for side in (a, b))
+    offsets = np.arange(-(count // 2), count // 2 + 1)
+    if count < 32:
+        return chunk
+    sums = np.correlate(b, a, "full")[count - 1 + offsets]  # Σ a(i) b(i + offset)
+    sure = sums / np.sqrt(count - np.abs(offsets))
+    best, usual = int(offsets[sure.argmax()]), sure[count // 2]
+    if abs(best) <= REACH or sure.max() < _SURE or sure.max() < 2 * usual:
+        return chunk
+    return chunk[0][max(0, -best) : count - max(0, best)], chunk[1][max(0, best) : count - max(0, -best)]
+
+
+def _learned(chunks: Sequence[Chunk]) -> Association:
+    chunks = [aligned(chunk) for chunk in chunks]
     source_ids = vocabulary([line for source, _ in chunks for line in source])
     target_ids = vocabulary([line for _, target in chunks for line in target])
     pairs = [(bags(source, source_ids), bags(target, target_ids)) for source, target in chunks]
@@ -155,8 +188,7 @@ def learn(chunks: Sequence[tuple[list[list[str]], list[list[str]]]]) -> Associat
     far = _rates(pairs, partner, [_far(source) for source, _ in pairs])
     hit = np.log(near / far).astype(np.float32)
     miss = np.log((1 - near) / (1 - far)).astype(np.float32)
-    association = Association(source_ids, target_ids, partner, hit, miss, _ratio(pairs, offsets), 0.5)
-    return replace(association, power=_power(association, pairs, offsets))
+    return Association(source_ids, target_ids, partner, hit, miss, _ratio(pairs, offsets), 0.5)
 
 
 def _far(lines: Bags) -> int:
@@ -240,13 +272,15 @@ def _ratio(pairs: Sequence[tuple[Bags, Bags]], offsets: Sequence[int]) -> tuple[
     a, b = np.concatenate(near), np.concatenate(far)
     if not len(a) or not len(b):
         return 0.0, 1.0, 1.0
-    deviation = max(float(a.std()), 0.05)
+    deviation = max(float(a.std()), 0.15)
     return float(a.mean()), deviation, max(float(b.std()), deviation)
 
 
-def _power(association: Association, pairs: Sequence[tuple[Bags, Bags]], offsets: Sequence[int]) -> float:
+def _power(association: Association, chunks: Sequence[Chunk]) -> float:
     above = []
-    for (source, target), offset in zip(pairs, offsets, strict=True):
+    for chunk in map(aligned, chunks):
+        source, target = bags(chunk[0], association.source_ids), bags(chunk[1], association.target_ids)
+        offset = _best_offset(source, target, association.partner)
         both = association.scores(source, target, (offset, _far(source)))
         above.append((both[:, 0] > both[:, 1]) + 0.5 * (both[:, 0] == both[:, 1]))
-    return float(np.concatenate(above).mean()) if above else 0.5
+    return float(np.concatenate(above).mean())

@@ -7,9 +7,15 @@ from collections.abc import Sequence
 
 from pellucid.data.doctor.finding import Tally
 
-# UTF-8 read as Windows-1252 or Latin-1: a lead byte, then as many continuation bytes as it announces.
-_CONTINUED = "[\x80-\xbfŒœŠšŸŽžƒˆ˜–—‘’‚“”„†‡•…‰‹›€™]"
-_DECODED_TWICE = re.compile(f"[\xc2-\xd9]{_CONTINUED}|[\xe0-\xef]{_CONTINUED}{{2}}|[\xf0-\xf4]{_CONTINUED}{{3}}")
+# UTF-8 read as Windows-1252 or Latin-1: a lead byte, then as many continuation bytes as it announces. Quotes, dashes,
+# dots and spaces are continuation bytes too, and follow an accented letter in good text: “LIBERTÉ…”, « été ». So they
+# count after Â and Ã, or inside of a word; and three bytes count if they are a punctuation mark's, or stand twice.
+_PLAIN = "[\x80-\x9f\xa1-\xaa\xac-\xba\xbc-\xbfŒœŠšŸŽžƒ]"
+_MARKS = "[\xa0\xab\xbbˆ˜–—‘’‚“”„†‡•…‰‹›€™]"
+_EITHER = f"(?:{_PLAIN}|{_MARKS})"
+_DECODED_TWICE = re.compile(
+    f"[\xc2\xc3]{_EITHER}|[\xc4-\xd9]{_PLAIN}|[\xc4-\xd9]{_MARKS}(?=[a-z])|\xe2[€\x80‚\x82„\x84]{_EITHER}"
+    f"|(?:[\xe0\xe1\xe3-\xef]{_EITHER}{{2}}){{2}}|\xf0[Ÿ\x9f]{_EITHER}{{2}}")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _INVISIBLE = re.compile("[\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _ANY = re.compile(f"\ufffd|{_CONTROL.pattern}|{_INVISIBLE.pattern}|{_DECODED_TWICE.pattern}")

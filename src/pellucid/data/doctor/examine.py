@@ -11,13 +11,15 @@ from pellucid.data.doctor import label_findings, tokens
 from pellucid.data.doctor.advice import ADVICE
 from pellucid.data.doctor.draft import Draft, finish
 from pellucid.data.doctor.duplicates import leaks
-from pellucid.data.doctor.finding import Example, Finding, Tally
+from pellucid.data.doctor.finding import Example, Finding, Severity, Tally
 from pellucid.data.doctor.pairs import Normal, PairCheck
 from pellucid.data.doctor.passes import FirstPass, Progress, SecondPass, parts_of
 from pellucid.data.doctor.shift import LOST, Stretch
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import UserError
+
+_FEW_UNKNOWN, _MANY_UNKNOWN = 0.001, 0.03  # shares of the tokens: a note, a warning
 
 
 @dataclass(frozen=True)
@@ -162,32 +164,32 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
     findings, facts = [], {}
     for first in firsts:
         encoded = tokens.encode(first.sample.pairs, tokenizers, config)
-        name = first.part.name
-        if encoded.unknown > 0:
-            severity = "warning" if encoded.unknown > 0.03 else "note"
+        if encoded.unknown >= _FEW_UNKNOWN:
+            severity: Severity = "warning" if encoded.unknown >= _MANY_UNKNOWN else "note"
             findings.append(Finding(
-                "unknown_tokens", severity, name,
+                "unknown_tokens", severity, first.part.name,
                 f"{encoded.unknown:.2%} of the tokens are unknown to the vocabulary of {tokenizers.source.size:,}",
                 cost="the model cannot read them, and writes ⁇ for them",
                 do="raise tokenizer.vocab_size or character_coverage, or use tokenizer.kind sentencepiece"))
-        if name != "train" or not len(encoded.lengths[0]):
-            continue
-        scale = max(first.reading.records / max(len(encoded.lengths[0]), 1), 1.0)
-        facts = {"vocabulary": tokenizers.source.size, "unknown": round(encoded.unknown, 5),
-                 "lengths": tokens.length_facts(encoded), **tokens.batch_facts(encoded, config, scale)}
-        findings += _of_sizes(tokens.suited_vocabulary(encoded, scale), facts, tokenizers)
-    return findings, facts
+        if first.part.name == "train" and len(encoded.lengths[0]):
+            scale = max(first.reading.records / len(encoded.lengths[0]), 1.0)
+            facts = {"vocabulary": tokenizers.source.size, "unknown": round(encoded.unknown, 5),
+                     "well_seen": round(tokens.well_seen(encoded, scale), 3),
+                     "lengths": tokens.length_facts(encoded), **tokens.batch_facts(encoded, config, scale)}
+            if tokenizers.config.kind == "sentencepiece":
+                size = tokens.suited_vocabulary(config, first.sample.pairs, facts["well_seen"], scale)
+                facts |= {"suited_vocabulary": size} if size is not None else {}
+    return findings + _of_sizes(facts), facts
 
 
-def _of_sizes(vocabulary: int | None, facts: dict[str, Any], tokenizers: Tokenizers) -> list[Finding]:
+def _of_sizes(facts: dict[str, Any]) -> list[Finding]:
     found = []
-    if vocabulary is not None and tokenizers.config.kind == "sentencepiece":
-        facts["suited_vocabulary"] = vocabulary
+    if "suited_vocabulary" in facts:
         found.append(Finding(
             "vocabulary_size", "note", "train",
-            f"a vocabulary of {facts['vocabulary']:,} is large for this much text",
-            cost="rare pieces are hardly learned",
-            do=f"try tokenizer.vocab_size {vocabulary}: then 95 % of the pieces are seen a hundred times"))
+            f"{facts['well_seen']:.0%} of the {facts['vocabulary']:,} pieces are seen a hundred times in training",
+            cost="the rest is hardly learned; 95 % is a good rule",
+            do=f"try tokenizer.vocab_size {facts['suited_vocabulary']}, where it holds, beside the one you have"))
     if "suited_batch_tokens" in facts:
         found.append(Finding(
             "batch_size", "note", "train", f"an epoch is {facts['batches_per_epoch']:,} batches",

@@ -39,7 +39,8 @@ def _of_split(name: str, part: Part, labels: Labels, training: Labels) -> list[D
     say = ", ".join(f"{a!r} for {b!r}" for a, b in list(wrong.items())[:4])
     found.append(_draft("label_misspelt", part, labels, list(wrong), total, name, say))
     most = max(labels.counts.values(), default=0)
-    rare = [label for label, count in labels.counts.items() if count < _RARE * most and label not in wrong]
+    rare = [label for label, count in labels.counts.items()
+            if count < _RARE * most and label.strip() and label not in wrong]
     say = ", ".join(f"{label!r} {labels.counts[label]:,}" for label in rare[:4])
     found.append(_draft("label_imbalance", part, labels, rare, total, name, f"{say}; the most frequent has {most:,}"))
     return found

@@ -1,7 +1,8 @@
-"""Which side a line's letters belong to: its trigrams of characters against those of either side, and its script.
+"""Which side a line's letters belong to: how well each side's characters foretell them, and their script.
 
-A line's score on a side is the mean log-probability of its trigrams, lower-cased, line ends included, in nats (Dunning
-1994). Both sides are learned from the data itself, so no language need be known.
+How much a line is like its side is the mean log-probability of its characters, each given the two before it, in lower
+case, line ends included, in nats (Dunning 1994); whether it is rather like the other side, the mean log-ratio of how
+frequent its trigrams are here and there. They are counted in the data itself, hashed, so no language need be known.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BUCKETS = 2**18
-_APART = 1.0  # nats a trigram that the sides must differ by, or nothing is said about sides
-_SHORTEST = 12  # trigrams of a line that is judged
+_CHARACTERS = 200.0  # about so many different ones are expected: 1/200 for one never seen
+_APART = 0.8  # nats a character that the sides must differ by, or nothing is said about sides
+_SHORTEST = 12  # characters of a line that is judged
 _SURE = 10.0  # nats, of a whole line
-_STRANGE = 1.5  # nats a trigram below the lowest per mille of the side's own lines
+_DEVIATIONS, _STRANGE = 5.0, 1.2  # a stranger is as many deviations below the median, and as many nats at least
 
 # Where a script's letters begin, up to the next; 0 is none in particular. By sixteens of code points.
 _SCRIPTS = [(0x00, ""), (0x40, "Latin"), (0x80, ""), (0xC0, "Latin"), (0x2B0, ""), (0x370, "Greek"),
@@ -37,34 +39,64 @@ for _start, _name in _SCRIPTS:
     _TABLE[_start >> 4 :] = SCRIPTS.index(_name)
 
 Numbers = NDArray[np.float64]
+Counts = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Letters:
-    """The characters of some lines: the trigrams as buckets, with the line of each, and letters by script."""
+    """The characters of some lines, each with its line, and the buckets of itself, of the two before it, and of all
+    three; and how many letters of each script a line has."""
 
-    trigrams: NDArray[np.int64]
     lines: NDArray[np.int64]
-    counts: NDArray[np.int64]  # trigrams a line
+    last: NDArray[np.int64]
+    contexts: NDArray[np.int64]
+    trigrams: NDArray[np.int64]
+    counts: NDArray[np.int64]  # characters a line, one less than with both ends
     scripts: NDArray[np.int64]  # [lines, SCRIPTS]
 
 
 def letters_of(texts: Sequence[str]) -> Letters:
     """The letters of lines, in lower case."""
-    joined = "\n" + "\n".join(texts).lower() + "\n"
+    joined = "\n" + "\n".join(text.replace("\n", " ") for text in texts).lower() + "\n"
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     ends = codes == 10
     lines = np.cumsum(ends) - 1
     inside = ~ends[1:-1]  # the middle of a trigram is no line end
-    hashed = codes * np.uint32(0x9E3779B1)
-    mixed = (hashed[:-2] ^ np.roll(hashed, 11)[1:-1] * np.uint32(0x85EBCA6B)) + hashed[2:] * np.uint32(0xC2B2AE35)
-    mixed ^= mixed >> np.uint32(15)
-    trigrams = (mixed[inside] % np.uint32(_BUCKETS)).astype(np.int64)
+    contexts = codes[:-2] * np.uint32(0x9E3779B1) ^ codes[1:-1] * np.uint32(0x85EBCA6B)
+    contexts ^= contexts >> np.uint32(15)
+    trigrams = contexts * np.uint32(0xC2B2AE35) ^ codes[2:] * np.uint32(0x27D4EB2F)
+    trigrams ^= trigrams >> np.uint32(13)
+    trigrams *= np.uint32(0x165667B1)
+    trigrams ^= trigrams >> np.uint32(16)
     of_line = lines[1:-1][inside]
-    count = len(texts)
-    scripts = np.bincount(lines[:-1] * len(SCRIPTS) + _TABLE[codes[:-1] >> 4], minlength=count * len(SCRIPTS))
-    return Letters(trigrams, of_line, np.bincount(of_line, minlength=count),
-                   scripts.reshape(count, len(SCRIPTS)))
+    last, contexts, trigrams = ((part[inside] % np.uint32(_BUCKETS)).astype(np.int64)
+                                for part in (codes[2:], contexts, trigrams))
+    keys = lines[:-1] * len(SCRIPTS) + _TABLE[codes[:-1] >> 4]
+    scripts = np.bincount(keys, minlength=len(texts) * len(SCRIPTS)).reshape(len(texts), len(SCRIPTS))
+    return Letters(of_line, last, contexts, trigrams, np.bincount(of_line, minlength=len(texts)), scripts)
+
+
+@dataclass(frozen=True)
+class CharacterModel:
+    """Counts of contexts and trigrams, and how frequent each character is alone, by bucket."""
+
+    contexts: Counts
+    trigrams: Counts
+    alone: Counts
+
+    @classmethod
+    def learn(cls, letters: Letters) -> CharacterModel:
+        """From the letters of one side."""
+        contexts, trigrams, last = (np.bincount(part, minlength=_BUCKETS).astype(np.float32)
+                                    for part in (letters.contexts, letters.trigrams, letters.last))
+        return cls(contexts, trigrams, last / max(len(letters.last), 1) / 2 + np.float32(0.5 / _CHARACTERS))
+
+    def means(self, letters: Letters) -> Numbers:
+        """Of each line, the mean log-probability of its characters; 0 of a line without any."""
+        likely = (self.trigrams[letters.trigrams] + self.alone[letters.last]) / (self.contexts[letters.contexts] + 1)
+        sums = np.bincount(letters.lines, np.log(likely), len(letters.counts))
+        return np.asarray(sums / np.maximum(letters.counts, 1))
 
 
 @dataclass(frozen=True)
@@ -72,51 +104,53 @@ class Sides:
     """What the letters of either side are like.
 
     Attributes:
-        tables: log-probability of each bucket, source and target.
-        apart: how far a line's own side is above the other, in nats a trigram, at the median; 0 if they are alike.
+        models: source and target.
+        apart: how far a line's own side is above the other, in nats a character, at the median; 0 if they are alike.
         strange: below this, a line is like neither side; one number a side.
         scripts: the numbers of the scripts in use on either side.
     """
 
-    tables: tuple[Numbers, Numbers]
+    models: tuple[CharacterModel, CharacterModel]
     apart: float
     strange: tuple[float, float]
     scripts: tuple[frozenset[int], frozenset[int]]
 
     @classmethod
     def learn(cls, source: Sequence[str], target: Sequence[str]) -> Sides:
-        """From lines of both sides."""
+        """From lines of both sides; what is usual is seen on those lines that half of the models do not know."""
+        known = [CharacterModel.learn(letters_of(side[::2])) for side in (source, target)]
+        unseen = [letters_of(side[1::2]) for side in (source, target)]
+        apart, strange = [], []
+        for i, letters in enumerate(unseen):
+            judged = letters.counts >= _SHORTEST
+            own, gap = known[i].means(letters)[judged], _gap(known[i], known[1 - i], letters)[judged]
+            apart.append(float(np.median(gap)) if len(gap) else 0.0)
+            middle, low = np.quantile(own, (0.5, 0.1)) if len(own) else (0.0, np.inf)
+            strange.append(float(middle - max(_DEVIATIONS * (middle - low) / 1.28, _STRANGE)))
         letters = letters_of(source), letters_of(target)
-        tables = _table(letters[0]), _table(letters[1])
-        means = [[_means(side, table) for table in tables] for side in letters]
-        judged = [side.counts >= _SHORTEST for side in letters]
-        if not judged[0].any() or not judged[1].any():
-            return cls(tables, 0.0, (-np.inf, -np.inf), (_scripts(letters[0]), _scripts(letters[1])))
-        apart = min(float(np.median((means[i][i] - means[i][1 - i])[judged[i]])) for i in (0, 1))
-        low = [float(np.quantile(means[i][i][judged[i]], 0.02)) for i in (0, 1)]
-        middle = [float(np.median(means[i][i][judged[i]])) for i in (0, 1)]
-        strange = [m - 1.6 * (m - q) - 0.4 for m, q in zip(middle, low, strict=True)]
-        return cls(tables, apart if apart >= _APART else 0.0, (strange[0], strange[1]),
+        return cls((CharacterModel.learn(letters[0]), CharacterModel.learn(letters[1])),
+                   min(apart) if min(apart) >= _APART else 0.0, (strange[0], strange[1]),
                    (_scripts(letters[0]), _scripts(letters[1])))
 
-    def gaps(self, letters: Letters, side: int) -> Numbers:
-        """How far each line is above the other side, in nats a trigram; 0 where the sides are alike."""
-        gap = _means(letters, self.tables[side]) - _means(letters, self.tables[1 - side])
-        return gap if self.apart else np.zeros(len(gap))
-
-    def turned(self, source: Letters, target: Letters) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which pairs have their sides swapped, and which have both sides like one of the two."""
-        gaps = self.gaps(source, 0), self.gaps(target, 1)
-        sums = gaps[0] * source.counts, gaps[1] * target.counts
-        both = (gaps[0] < 0) & (gaps[1] < 0)
-        swapped = both & (sums[0] + sums[1] < -1.5 * _SURE)
+    def judge(self, source: Letters, target: Letters) -> tuple[Mask, Mask, Mask]:
+        """Of each pair: whether its sides are swapped, whether both are like one side, and whether one is like none."""
+        both = source, target
+        means = [[model.means(letters) for model in self.models] for letters in both]
+        gaps = [_gap(self.models[i], self.models[1 - i], letters) for i, letters in enumerate(both)]
+        sums = [gap * letters.counts for gap, letters in zip(gaps, both, strict=True)]
+        turned = (gaps[0] < 0) & (gaps[1] < 0)
+        swapped = turned & (sums[0] + sums[1] < -1.5 * _SURE)
         one = [(total < -_SURE) & (gap < -self.apart / 3) for total, gap in zip(sums, gaps, strict=True)]
-        return swapped, (one[0] | one[1]) & ~both
+        is_known = self.apart > 0
+        strange = [self._strange(letters, i, np.maximum(*means[i])) for i, letters in enumerate(both)]
+        return swapped & is_known, (one[0] | one[1]) & ~turned & is_known, strange[0] | strange[1]
 
-    def strangers(self, letters: Letters, side: int) -> NDArray[np.bool_]:
-        """Which lines of `side` are like neither side's."""
-        own, other = (_means(letters, self.tables[i]) for i in (side, 1 - side))
-        return (letters.counts >= _SHORTEST) & (np.maximum(own, other) < self.strange[side])
+    def strangers(self, source: Letters) -> Mask:
+        """Which of these source lines are like no others, where there is no second side."""
+        return self._strange(source, 0, self.models[0].means(source))
+
+    def _strange(self, letters: Letters, side: int, best: Numbers) -> Mask:
+        return (letters.counts >= _SHORTEST) & (best < self.strange[side])
 
     def foreign_script(self, letters: Letters, side: int) -> NDArray[np.int64]:
         """The number of the script that most letters of a line are in, where that side does not use it; else 0."""
@@ -127,13 +161,11 @@ class Sides:
         return np.where(foreign, script, 0)
 
 
-def _table(letters: Letters) -> Numbers:
-    counts = np.bincount(letters.trigrams, minlength=_BUCKETS) + 0.1
-    return np.asarray(np.log(counts / counts.sum()))
-
-
-def _means(letters: Letters, table: Numbers) -> Numbers:
-    sums = np.bincount(letters.lines, table[letters.trigrams], len(letters.counts))
+def _gap(own: CharacterModel, other: CharacterModel, letters: Letters) -> Numbers:
+    """Of each line, how much more frequent its trigrams are on its own side than on the other: the mean of the
+    logarithm. Few strange lines hardly change it, whereas they do make their own characters foretellable."""
+    ratio = np.log((own.trigrams + 0.1) / own.trigrams.sum()) - np.log((other.trigrams + 0.1) / other.trigrams.sum())
+    sums = np.bincount(letters.lines, ratio[letters.trigrams], len(letters.counts))
     return np.asarray(sums / np.maximum(letters.counts, 1))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.doctor import association, language
-from pellucid.data.doctor.finding import Tally
+from pellucid.data.doctor.finding import MOST_EXAMPLES, Tally
 from pellucid.data.doctor.reading import Window
 from pellucid.data.doctor.shift import ShiftDetector, Stretch
 
@@ -108,6 +108,7 @@ class PairCheck:
     _detector: ShiftDetector | None = None
     _numbers: list[NDArray[np.int64]] = field(default_factory=list)
     _unlikely: list[NDArray[np.int64]] = field(default_factory=list)
+    _scores: list[association.Scores] = field(default_factory=list)
     _count: int = 0
 
     def add(self, window: Window) -> None:
@@ -126,21 +127,18 @@ class PairCheck:
         sides = self.normal.sides
         texts = (window.sources,) if self.is_alone else (window.sources, window.targets)
         empty = [np.asarray([not text.strip() for text in side]) for side in (window.sources, window.targets)]
-        letters = [language.letters_of([text.replace("\n", " ") for text in side]) for side in texts]
+        letters = [language.letters_of(side) for side in texts]
         foreign = [sides.foreign_script(side, i) for i, side in enumerate(letters)]
         self.scripts |= {language.SCRIPTS[i] for i in np.unique(np.concatenate(foreign)) if i}
-        masks = {"empty": empty[0] | empty[1]}
-        if not self.is_alone:
-            pairs = zip(window.sources, window.targets, strict=True)
-            masks["copied"] = np.asarray([a.strip() == b.strip() for a, b in pairs])
-        masks["foreign_script"] = np.any([side > 0 for side in foreign], axis=0)
-        if not self.is_alone:
-            masks["swapped"], masks["one_side_twice"] = sides.turned(letters[0], letters[1])
-        masks["strange_language"] = np.any([sides.strangers(side, i) for i, side in enumerate(letters)], axis=0)
-        if not self.is_alone:
-            far = np.abs(log_ratios(window.sources, window.targets) - self.normal.ratio[0])
-            masks["length_ratio"] = far > self.normal.ratio[1]
-        return masks
+        masks = {"empty": empty[0] | empty[1], "foreign_script": np.any([side > 0 for side in foreign], axis=0)}
+        if self.is_alone:
+            return {**masks, "strange_language": sides.strangers(letters[0])}
+        swapped, one_side, strange = sides.judge(letters[0], letters[1])
+        pairs = zip(window.sources, window.targets, strict=True)
+        far = np.abs(log_ratios(window.sources, window.targets) - self.normal.ratio[0]) > self.normal.ratio[1]
+        return {"empty": masks["empty"], "copied": np.asarray([a.strip() == b.strip() for a, b in pairs]),
+                "foreign_script": masks["foreign_script"], "swapped": swapped, "one_side_twice": one_side,
+                "strange_language": strange, "length_ratio": far}
 
     def _align(self, window: Window, told: NDArray[np.bool_]) -> None:
         words = self.normal.words
@@ -152,6 +150,7 @@ class PairCheck:
         scores = self._detector.add(source, target, told)
         low = np.flatnonzero(scores < _UNLIKELY)
         self._unlikely.append(low + self._count)
+        self._scores.append(scores[low])
         self._numbers.append(np.asarray(window.numbers, dtype=np.int64)[low])
 
     def slipped(self) -> list[Stretch]:
@@ -160,12 +159,13 @@ class PairCheck:
         return [part for part in stretches if part.offset != 0]
 
     def misaligned(self) -> Tally:
-        """Pairs whose words do not go together, outside of what has slipped."""
+        """Pairs whose words do not go together, outside of what has slipped; the worst to be shown."""
         tally = Tally()
         if self._unlikely:
-            places, numbers = np.concatenate(self._unlikely), np.concatenate(self._numbers)
+            places, numbers, scores = (np.concatenate(parts) for parts in (self._unlikely, self._numbers, self._scores))
             kept = np.ones(len(places), dtype=np.bool_)
             for part in self.slipped():
                 kept &= (places < part.first) | (places >= part.last)
             tally.add(numbers[kept].tolist())
+            tally.numbers = numbers[kept][np.argsort(scores[kept], kind="stable")][:MOST_EXAMPLES].tolist()
         return tally

@@ -26,6 +26,8 @@ from pellucid.errors import ConfigError
 
 _ENOUGH = 100  # times that a piece should be seen
 _WELL_SEEN = 0.95  # of the pieces should be
+_SMALLEST = 250  # pieces of a vocabulary that is advised
+_FEW_PAIRS = 5000  # are enough to compare vocabularies
 _MOST_ENCODED = 50_000  # texts that could be too long are encoded to know; beyond, one in so many
 _FEWEST_BATCHES, _MOST_BATCHES = 50, 20_000  # an epoch
 _USUAL_BATCHES = 500
@@ -130,16 +132,27 @@ def length_facts(encoded: Encoded) -> dict[str, Any]:
     return facts
 
 
-def suited_vocabulary(encoded: Encoded, scale: float) -> int | None:
-    """The largest vocabulary of which 95 % is seen a hundred times, if training data is `scale` times the sample;
-    None where that is all of this one."""
-    counts = sorted((count * scale for count in encoded.counts[0].values()), reverse=True)
-    enough = sum(count >= _ENOUGH for count in counts)
-    if enough >= _WELL_SEEN * len(counts):
-        return None
-    size = enough / _WELL_SEEN
-    step = 500 if size >= 2000 else 100 if size >= 300 else 20
-    return max(step, int(size / step) * step)
+def well_seen(encoded: Encoded, scale: float) -> float:
+    """The share of the source side's vocabulary in use that training sees a hundred times, if its data is `scale` times
+    the sample."""
+    counts = encoded.counts[0].values()
+    return sum(count * scale >= _ENOUGH for count in counts) / max(len(counts), 1)
+
+
+def suited_vocabulary(config: RunConfig, pairs: Sequence[tuple[str, str]], seen: float, scale: float) -> int | None:
+    """The largest half, quarter … of the configured vocabulary that suits the data, `seen` being how much of the whole
+    one does; None where it suits itself, or where that cannot be told."""
+    size, step = config.tokenizer.vocab_size, 1 + len(pairs) // _FEW_PAIRS
+    pairs, scale = pairs[::step], scale * step
+    while seen < _WELL_SEEN and size >= 2 * _SMALLEST:
+        size //= 2
+        options = dataclasses.replace(config.tokenizer, vocab_size=size, path=None)
+        try:
+            smaller = dataclasses.replace(config, tokenizer=options)
+            seen = well_seen(encode(pairs, sample_tokenizers(smaller, pairs), smaller), scale)
+        except ConfigError:  # the characters alone are more
+            return None
+    return size if seen >= _WELL_SEEN and size < config.tokenizer.vocab_size else None
 
 
 def batch_facts(encoded: Encoded, config: RunConfig, scale: float) -> dict[str, Any]:
