@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_the_probability_of_a_character_by_hand() -> None:
     """After ⏎a there was b, after ab there was ⏎, both twice."""
     model = CharacterModel.learn(letters_of(["ab", "ab"]))
     smooth = 0.5 * 0.5 + 0.5 / 200  # half of all are b, half are line ends
-    seen, unseen = np.log((2 + smooth) / 3), np.log(0.5 / 200)
+    seen, unseen = np.log((1 + smooth) / 2), np.log(0.5 / 200)  # of what is seen twice, once counts
     assert model.means(letters_of(["ab", "", "xy"])) == pytest.approx(
         [seen, 0, (unseen + np.log(smooth)) / 2], abs=1e-6)
 
@@ -67,3 +68,14 @@ def test_strangers_and_foreign_scripts(made_up: MakeUp) -> None:
     assert sides.judge(lines, right)[2].tolist() == [True, True, False, False]
     assert sides.strangers(lines).tolist() == [True, True, False, False]
     assert [SCRIPTS[i] for i in sides.foreign_script(lines, 0)] == ["", "Cyrillic", "", ""]
+
+
+def test_a_block_is_told_as_a_whole_though_it_has_taught_the_models(made_up: MakeUp) -> None:
+    source, target = made_up(600, 1)
+    draw = Random(1)
+    words = ["".join(draw.choices("hijquvwxyz", k=5)) for _ in range(12)]
+    source[200:250] = [" ".join(draw.choices(words, k=6)) for _ in range(50)]
+    strange = Sides.learn(source, target).judge(letters_of(source), letters_of(target))[2]
+    assert strange[200:250].mean() > 0.9
+    assert not strange[:200].any()
+    assert not strange[250:].any()

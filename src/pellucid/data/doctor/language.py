@@ -18,6 +18,8 @@ _CHARACTERS = 200.0  # about so many different ones are expected: 1/200 for one 
 _APART = 0.8  # nats a character that the sides must differ by, or nothing is said about sides
 _SHORTEST = 12  # characters of a line that is judged
 _SURE = 10.0  # nats, of a whole line
+_CROWD = 17  # lines that are looked at together
+_ODD = 0.5  # of the way to a stranger, on the average of a crowd
 _DEVIATIONS, _STRANGE = 5.0, 1.2  # a stranger is as many deviations below the median, and as many nats at least
 
 # Where a script's letters begin, up to the next; 0 is none in particular. By sixteens of code points.
@@ -79,7 +81,8 @@ def letters_of(texts: Sequence[str]) -> Letters:
 
 @dataclass(frozen=True)
 class CharacterModel:
-    """Counts of contexts and trigrams, and how frequent each character is alone, by bucket."""
+    """Counts of contexts and trigrams, each but one, so that no line speaks for itself; and how frequent a character is
+    alone; by bucket."""
 
     contexts: Counts
     trigrams: Counts
@@ -90,7 +93,8 @@ class CharacterModel:
         """From the letters of one side."""
         contexts, trigrams, last = (np.bincount(part, minlength=_BUCKETS).astype(np.float32)
                                     for part in (letters.contexts, letters.trigrams, letters.last))
-        return cls(contexts, trigrams, last / max(len(letters.last), 1) / 2 + np.float32(0.5 / _CHARACTERS))
+        return cls(np.maximum(contexts - 1, 0), np.maximum(trigrams - 1, 0),
+                   last / max(len(letters.last), 1) / 2 + np.float32(0.5 / _CHARACTERS))
 
     def means(self, letters: Letters) -> Numbers:
         """Of each line, the mean log-probability of its characters; 0 of a line without any."""
@@ -106,12 +110,13 @@ class Sides:
     Attributes:
         models: source and target.
         apart: how far a line's own side is above the other, in nats a character, at the median; 0 if they are alike.
-        strange: below this, a line is like neither side; one number a side.
+        middle, strange: of how much a side's lines are like it, the median, and where a line is none of them.
         scripts: the numbers of the scripts in use on either side.
     """
 
     models: tuple[CharacterModel, CharacterModel]
     apart: float
+    middle: tuple[float, float]
     strange: tuple[float, float]
     scripts: tuple[frozenset[int], frozenset[int]]
 
@@ -120,16 +125,17 @@ class Sides:
         """From lines of both sides; what is usual is seen on those lines that half of the models do not know."""
         known = [CharacterModel.learn(letters_of(side[::2])) for side in (source, target)]
         unseen = [letters_of(side[1::2]) for side in (source, target)]
-        apart, strange = [], []
+        apart, medians, strange = [], [], []
         for i, letters in enumerate(unseen):
             judged = letters.counts >= _SHORTEST
             own, gap = known[i].means(letters)[judged], _gap(known[i], known[1 - i], letters)[judged]
             apart.append(float(np.median(gap)) if len(gap) else 0.0)
-            middle, low = np.quantile(own, (0.5, 0.1)) if len(own) else (0.0, np.inf)
+            middle, low = np.quantile(own, (0.5, 0.1)) if len(own) else (0.0, 0.0)
+            medians.append(float(middle))
             strange.append(float(middle - max(_DEVIATIONS * (middle - low) / 1.28, _STRANGE)))
         letters = letters_of(source), letters_of(target)
         return cls((CharacterModel.learn(letters[0]), CharacterModel.learn(letters[1])),
-                   min(apart) if min(apart) >= _APART else 0.0, (strange[0], strange[1]),
+                   min(apart) if min(apart) >= _APART else 0.0, (medians[0], medians[1]), (strange[0], strange[1]),
                    (_scripts(letters[0]), _scripts(letters[1])))
 
     def judge(self, source: Letters, target: Letters) -> tuple[Mask, Mask, Mask]:
@@ -150,7 +156,13 @@ class Sides:
         return self._strange(source, 0, self.models[0].means(source))
 
     def _strange(self, letters: Letters, side: int, best: Numbers) -> Mask:
-        return (letters.counts >= _SHORTEST) & (best < self.strange[side])
+        """Lines that are strange alone, and those that stand among lines that are so on the average: what many of them
+        have in common, they have taught the models."""
+        judged = letters.counts >= _SHORTEST
+        oddness = np.where(judged, (self.middle[side] - best) / (self.middle[side] - self.strange[side]), 0.0)
+        around = np.convolve(np.minimum(oddness, 2.0), np.full(_CROWD, 1 / _CROWD), "same")[: len(oddness)]
+        crowd = np.convolve(around > _ODD, np.ones(_CROWD), "same")[: len(oddness)] > 0
+        return (oddness > 1) | (judged & crowd & (oddness > _ODD / 2))
 
     def foreign_script(self, letters: Letters, side: int) -> NDArray[np.int64]:
         """The number of the script that most letters of a line are in, where that side does not use it; else 0."""
