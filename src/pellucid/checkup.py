@@ -23,6 +23,7 @@ from pellucid.train.checkpoint import AVERAGE
 from pellucid.train.journal import read_metrics
 
 _GENERATED = "(generated)"
+_WHERE = "run"
 
 
 @dataclass
@@ -74,7 +75,7 @@ def check_up(config: RunConfig, run: Path | None, out: Path, progress: Callable[
 
 def _shortened(finding: Finding, folder: str) -> Finding:
     """Generated data lies in a folder that is gone afterwards."""
-    examples = tuple(Example(e.place.replace(f"{folder}/data", _GENERATED), e.text) for e in finding.examples)
+    examples = tuple(Example(e.place.replace(f"{folder}/data", _GENERATED), e.texts) for e in finding.examples)
     return dataclasses.replace(finding, examples=examples)
 
 
@@ -95,21 +96,21 @@ def check_run(run: Path, splits: dict[str, Pairs],
             check_folder(folder)
             whole.append(folder.name)
         except CheckpointError as error:
-            found.append(_damaged("checkpoint", folder.name in pointers.values(), error))
+            found.append(_damaged("checkpoint", error, folder.name in pointers.values()))
     for name, checkpoint in pointers.items():
         if folders and checkpoint not in [folder.name for folder in folders]:
-            found.append(Finding("pointer", "broken", str(run), f"{name}.json names no checkpoint that is there",
-                                 examples=(Example(str(run / f"{name}.json"), checkpoint or "missing"),),
+            found.append(Finding("pointer", "broken", _WHERE, f"{name}.json names no checkpoint that is there",
+                                 examples=(Example(str(run / f"{name}.json"), (checkpoint or "missing",)),),
                                  cost="the run cannot be used" if name == "best" else "the run cannot be resumed",
                                  do="run the same `pellucid train` command again: it is written anew"))
     try:
         read_metrics(run / "metrics.jsonl")
     except CheckpointError as error:
-        found.append(_damaged("metrics", True, error))
+        found.append(_damaged("metrics", error))
     found += _changed_data(run, splits)
     steps = [name for name in whole if name.startswith("step-")]
     if not folders:
-        found.append(Finding("checkpoint", "note", str(run), "nothing has been trained here yet"))
+        found.append(Finding("checkpoint", "note", _WHERE, "nothing has been trained here yet"))
     return found, {"checkpoints": len(folders), "whole": len(whole), "best": pointers["best"],
                    "resumes_from": steps[-1] if steps else None}
 
@@ -122,10 +123,9 @@ def _pointed_to(path: Path) -> str | None:
     return str(value.get("checkpoint")) if isinstance(value, dict) else None
 
 
-def _damaged(kind: str, is_used: bool, error: CheckpointError) -> Finding:
-    return Finding(kind, "broken" if is_used else "warning", "run", error.what,
-                   examples=(Example(error.where, error.why),) if error.where else (),
-                   cost="it cannot be loaded" if is_used else "the run falls back on another checkpoint", do=error.fix)
+def _damaged(kind: str, error: CheckpointError, is_used: bool = True) -> Finding:
+    return Finding.of_error(kind, "broken" if is_used else "warning", _WHERE, error,
+                            "it cannot be loaded" if is_used else "the run falls back on another checkpoint")
 
 
 def _changed_data(run: Path, splits: dict[str, Pairs]) -> list[Finding]:
@@ -135,6 +135,6 @@ def _changed_data(run: Path, splits: dict[str, Pairs]) -> list[Finding]:
                    if name != "test" and name in before and before[name].get("sha256") != pairs.sha256()]
     except (CheckpointError, DataError, AttributeError, TypeError):
         return []  # no record, or files that the data's findings tell about
-    return [Finding("data_changed", "warning", str(run), f"the {name} data is not what this run was trained on",
+    return [Finding("data_changed", "warning", _WHERE, f"the {name} data is not what this run was trained on",
                     cost="the run cannot be resumed", do="put the old files back, or begin anew with another --out")
             for name in changed]

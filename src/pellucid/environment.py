@@ -1,11 +1,8 @@
-"""What this machine offers a run, and what it lacks: processor, threads, precision, compiler, memory, disk."""
+"""What this machine offers a run, and what it lacks: processor, threads, precision, compiler, disk."""
 
 from __future__ import annotations
 
 import os
-import platform
-import shutil
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +11,12 @@ import torch
 from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
 from pellucid.data.doctor.finding import Finding
-from pellucid.files import cache_folder
+from pellucid.files import free_bytes
 from pellucid.model.build import build, build_classifier
 from pellucid.precision import resolve
+from pellucid.run_folder import environment
 
 _FLAGS = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX BF16"}
-_PACKAGES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors")
 _WHERE = "environment"
 
 
@@ -34,13 +31,10 @@ def look_around(config: RunConfig, out: Path, vocabulary: int) -> tuple[list[Fin
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     kernels = use_kernels(device, config.train.kernels == "auto")
     use_kernels(device, False)
-    facts: dict[str, Any] = {
-        "pellucid": version("pellucid"), "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES}, "device": str(device), "processor": processor_flags(),
-        "cores": cores, "threads": torch.get_num_threads(), "kernels": kernels,
+    facts = environment() | {
+        "device": str(device), "features": processor_features(), "cores": cores, "kernels": kernels,
         "precision": resolve(config.train.precision, device), "parameters": parameters_of(config, vocabulary),
-        "free_memory_bytes": free_memory(), "free_disk_bytes": free_disk(out),
-        "free_cache_bytes": free_disk(cache_folder(""))}
+        "free_disk_bytes": free_bytes(out)}
     return findings_from(facts, config), facts
 
 
@@ -68,12 +62,6 @@ def findings_from(facts: dict[str, Any], config: RunConfig) -> list[Finding]:
         found.append(Finding("disk", "broken", _WHERE,
                              f"{size(facts['free_disk_bytes'])} of disk are free, and checkpoints take {size(disk)}",
                              cost="the run stops when the disk is full", do="free some space, or give another --out"))
-    memory = facts["parameters"] * 16  # weights, gradients, two moments
-    if facts["free_memory_bytes"] is not None and facts["free_memory_bytes"] < memory and on_cpu:
-        found.append(Finding("memory", "broken", _WHERE,
-                             f"{size(facts['free_memory_bytes'])} of memory are free, and weights, gradients and the "
-                             f"optimizer take {size(memory)} before any batch",
-                             cost="the system ends the run", do="use a smaller model, or another machine"))
     return found
 
 
@@ -85,38 +73,14 @@ def parameters_of(config: RunConfig, vocabulary: int) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def processor_flags() -> list[str]:
-    """Which of the abilities that matter the processor has."""
+def processor_features() -> list[str]:
+    """Which of those that matter the processor has."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
     flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
     return [name for flag, name in _FLAGS.items() if flag in flags]
-
-
-def free_memory() -> int | None:
-    """Bytes that programs can still have, within the limit of this container; None where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return None
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit = (group / "memory.max").read_text(encoding="utf-8").strip()
-        used = int((group / "memory.current").read_text(encoding="utf-8"))
-        return free if limit == "max" else max(0, min(free, int(limit) - used))
-    except (OSError, ValueError):
-        return free
-
-
-def free_disk(path: Path) -> int:
-    """Bytes free where `path` is, or would be."""
-    place = path.absolute()
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
 
 
 def size(count: float) -> str:

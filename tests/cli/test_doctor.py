@@ -27,10 +27,10 @@ def test_the_shape_of_the_report(cli: Any, tiny: Path) -> None:
     for finding in found["findings"]:
         assert set(finding) == {"kind", "severity", "where", "what", "count", "total", "share", "examples", "cost",
                                 "do"}
-        assert all(set(example) == {"place", "text"} for example in finding["examples"])
+        assert all(set(example) == {"place", "texts"} for example in finding["examples"])
     assert found["data"]["train"]["records"] == 300
     assert {"vocabulary", "unknown", "lengths", "batches_per_epoch", "epochs", "filled"} <= set(found["data"]["tokens"])
-    assert {"threads", "cores", "precision", "kernels", "processor", "free_disk_bytes", "free_memory_bytes"} <= set(
+    assert {"threads", "cores", "precision", "kernels", "features", "free_disk_bytes"} <= set(
         found["environment"])
 
 

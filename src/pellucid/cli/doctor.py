@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pellucid.checkup import Checkup
     from pellucid.data.doctor.finding import Finding
 
-_WIDTH = 79
+_MOST_COLUMNS = 80
 _BROKEN = 3  # the exit code
 _BAR = 30  # characters of the longest bar of a histogram
 
@@ -51,7 +52,7 @@ def main(program: str, words: Sequence[str]) -> int:
     out = run or arguments.out or Path("runs") / Path(arguments.config).stem
     report = check_up(config, run, out, Reporter().progress)
     print(json.dumps(report.to_mapping(), ensure_ascii=False) if arguments.json
-          else "\n".join(as_text(report, arguments.config)))
+          else "\n".join(as_text(report, arguments.config, min(shutil.get_terminal_size().columns, _MOST_COLUMNS))))
     return _BROKEN if report.count("broken") else 0
 
 
@@ -61,63 +62,75 @@ def _of_run(run: Path, overrides: dict[str, Any]) -> RunConfig:
     return from_mapping(merge(to_mapping(read_run_config(run)), overrides))
 
 
-def as_text(report: Checkup, subject: str) -> Iterator[str]:
-    """The report for people, in lines of at most 79 characters where file names allow."""
-    counts = [f"{report.count(name)} {name if report.count(name) == 1 or name == 'broken' else name + 's'}"
-              for name in ("broken", "warning", "note")]
-    yield f"{subject}: {', '.join(counts)}"
+def as_text(report: Checkup, subject: str, width: int) -> Iterator[str]:
+    """The report for people, in lines of `width` characters where file names allow."""
+    counts = {name: report.count(name) for name in ("broken", "warning", "note")}
+    yield (f"{subject}: {counts['broken']} broken, {_many(counts['warning'], 'warning')}, "
+           f"{_many(counts['note'], 'note')}")
+    told: set[str] = set()
     for finding in report.findings:
         yield ""
-        yield from _finding(finding)
+        yield from _finding(finding, width, finding.kind not in told)
+        told.add(finding.kind)
     yield ""
-    yield from _facts(report.facts)
+    yield from _facts(report.facts, width)
 
 
-def _finding(finding: Finding) -> Iterator[str]:
-    label, indent = f"{finding.severity:<9}", " " * 9
-    yield from textwrap.wrap(f"{finding.where}: {finding.what}  [{finding.kind}]", _WIDTH, initial_indent=label,
-                             subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    if finding.share is not None and finding.kind != "unreadable":
-        share = f"{finding.share:.1%}" if finding.share >= 0.001 else f"{finding.share:.3%}"
-        yield f"{indent}{finding.count:,} of {finding.total:,} ({share.replace('%', ' %')})"
+def _wrapped(label: str, text: str, width: int, indent: int = 9) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=f"{label:<{indent}}", subsequent_indent=" " * indent,
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def _finding(finding: Finding, width: int, is_first: bool) -> Iterator[str]:
+    """What a kind costs, and what to do about it, is said the first time."""
+    from pellucid.data.doctor.finding import cut
+
+    indent = " " * 9
+    share = "" if finding.share is None else f": {finding.count:,} of {finding.total:,} ({_percent(finding.share)})"
+    yield from _wrapped(finding.severity, f"{finding.where}: {finding.what}{share}  [{finding.kind}]", width)
     for example in finding.examples:
         yield f"{indent}{example.place}"
-        if example.text:
-            yield f"{indent}  {example.text}"
+        joined = " | ".join(example.texts)
+        for text in [joined] if len(joined) <= width - 11 else example.texts:
+            if text:
+                yield f"{indent}  {cut(text, width - 11)}"
     for name, text in (("costs:", finding.cost), ("do:", finding.do)):
-        if text:
-            yield from textwrap.wrap(text, _WIDTH, initial_indent=f"{indent}{name:<7}",
-                                     subsequent_indent=indent + " " * 7, break_long_words=False, break_on_hyphens=False)
+        if text and is_first:
+            yield from _wrapped(f"{indent}{name}", text, width, 16)
 
 
-def _facts(facts: dict[str, Any]) -> Iterator[str]:
+def _facts(facts: dict[str, Any], width: int) -> Iterator[str]:
     data, machine = facts["data"], facts["environment"]
     splits = [f"{name} {data[name]['records']:,}" for name in ("train", "validation", "test") if name in data]
     yield f"records      {', '.join(splits)}"
     if tokens := data.get("tokens"):
-        yield f"vocabulary   {tokens['vocabulary']:,} tokens, {tokens['unknown']:.2%} of the text unknown"
+        yield f"vocabulary   {tokens['vocabulary']:,} tokens, {_percent(tokens['unknown'])} of the text unknown"
         if "filled" in tokens:
-            yield (f"batches      {tokens['batches_per_epoch']:,} an epoch, {tokens['epochs']:g} epochs, "
-                   f"{tokens['filled']:.1%} filled (the rest is padding)")
+            yield from _wrapped("batches", f"{tokens['batches_per_epoch']:,} an epoch, {tokens['epochs']:g} epochs, "
+                                f"{_percent(tokens['filled'])} filled (the rest is padding)", width, 13)
         for side, lengths in tokens["lengths"].items():
             yield ""
-            yield (f"{side} tokens: median {lengths['median']}, 95 % up to {lengths['p95']}, 99 % up to "
-                   f"{lengths['p99']}, longest {lengths['longest']}")
+            yield from _wrapped("", f"{side} tokens: median {lengths['median']}, 95 % up to {lengths['p95']}, "
+                                f"99 % up to {lengths['p99']}, longest {lengths['longest']}", width, 0)
             most = max(lengths["histogram"].values(), default=0)
             for span, count in lengths["histogram"].items():
-                bar = "█" * round(_BAR * count / max(most, 1))
-                yield f"  {span:>9}  {bar:<{_BAR}} {count:,}"
+                yield f"  {span:>9}  {'█' * round(_BAR * count / max(most, 1)):<{_BAR}} {count:,}"
     yield ""
-    yield from textwrap.wrap(
-        f"environment  {machine['device']}, {machine['cores']} cores, {machine['threads']} threads, "
-        f"{', '.join(machine['processor']) or 'no vector extensions known'}; {machine['precision']} products, kernels "
-        f"{machine['kernels']}; {machine['parameters']:,} parameters; {_gib(machine['free_memory_bytes'])} of memory "
-        f"and {_gib(machine['free_disk_bytes'])} of disk free; Python {machine['python']}, torch "
-        f"{machine['packages']['torch']}", _WIDTH, subsequent_indent=" " * 13, break_on_hyphens=False)
+    yield from _wrapped(
+        "environment", f"{machine['device']}, {_many(machine['cores'], 'core')}, "
+        f"{_many(machine['threads'], 'thread')}, {', '.join(machine['features']) or 'no vector extensions known'}; "
+        f"{machine['precision']} products, kernels {machine['kernels']}; {machine['parameters']:,} parameters; "
+        f"{machine['free_disk_bytes'] / 2**30:.1f} GiB of disk free; Python {machine['python']}, torch "
+        f"{machine['packages']['torch']}", width, 13)
     if run := facts.get("run"):
-        yield (f"run          {run['whole']} of {run['checkpoints']} checkpoints whole, best {run['best']}, "
-               f"resumes from {run['resumes_from']}")
+        resumes = f"resumes from {run['resumes_from'] or 'the beginning'}"
+        yield from _wrapped("run", f"{run['whole']} of {_many(run['checkpoints'], 'checkpoint')} whole, best "
+                            f"{run['best'] or 'none'}, {resumes}", width, 13)
 
 
-def _gib(count: int | None) -> str:
-    return "?" if count is None else f"{count / 2**30:.1f} GiB"
+def _many(count: int, name: str) -> str:
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share >= 0.001 or share == 0 else f"{100 * share:.3f} %"

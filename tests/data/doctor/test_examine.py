@@ -63,7 +63,7 @@ def test_a_slip(desk: Desk) -> None:
     assert set(found) == {"line_counts", "shifted"}
     assert found["shifted"].severity == "broken"
     assert int(places(found["shifted"])[0].removeprefix("train.source:")) in (300, 301, 302)
-    assert "belongs to line n+1" in found["shifted"].examples[0].text
+    assert "belongs to line n+1" in found["shifted"].examples[0].texts[0]
     assert found["shifted"].count == pytest.approx(COUNT - 301, abs=2)
     assert "899 lines and the target 900" in found["line_counts"].what
 

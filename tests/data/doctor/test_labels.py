@@ -20,5 +20,5 @@ def test_one_text_with_two_labels() -> None:
     labels.add([5, 6], ["Bad.", "a fine film"], ["bad", "good"])
     assert labels.conflicts() == [4]
     assert labels.counts == {"good": 2, "bad": 3}
-    assert labels.places(["bad"]) == [3, 4, 5]
+    assert labels.first["bad"] == [3, 4, 5]
     assert not Labels().conflicts()

@@ -28,7 +28,7 @@ def detected(source: list[str], target: list[str], window: int = 8192) -> list[S
     for start in range(0, count, window):
         part = slice(start, start + window)
         left, right = bags(sides[0][part], association.source_ids), bags(sides[1][part], association.target_ids)
-        detector.add(left, right, np.zeros(len(left), dtype=np.bool_))
+        detector.add(np.arange(start, start + len(left)), left, right, np.zeros(len(left), dtype=np.bool_))
     return detector.stretches
 
 

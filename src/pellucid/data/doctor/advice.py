@@ -40,8 +40,8 @@ ADVICE: dict[str, Advice] = {
         "the sides slip against each other", 0, 0.001, "every pair from there on teaches a wrong translation",
         "put the missing line back, or remove the extra one, at the place named (a line or two before or after it)"),
     "misaligned": Advice(
-        "pairs whose words do not go together", 0.01, 0.2, "the model learns to ignore its source",
-        "look at them: free translations are fine, wrong pairs are better removed"),
+        "pairs whose words do not go together: free translations, or wrong ones", 0.01, 0.2,
+        "the model learns to ignore its source", "look at them, and remove what is wrong"),
     "length_ratio": Advice(
         "pairs of which one side is far too long or too short for the other", 0.003, 0.2,
         "text that is added or left out, learned as such", _DROP),
@@ -55,6 +55,9 @@ ADVICE: dict[str, Advice] = {
         "pairs with the same text on both sides", 0.003, _NEVER,
         "the model learns to copy; a few per cent cost whole points of BLEU",
         "remove those that are no names or numbers"),
+    "copying": Advice(
+        "most pairs have the same text on both sides", _NEVER, _NEVER, "nothing, where copying is the task",
+        "else see whether one file or column is given for both sides"),
     "foreign_script": Advice(
         "lines in a script that this side does not use", 0.0005, 0.2, "wasted vocabulary, and output in that script",
         _DROP),

@@ -136,7 +136,7 @@ class Association:
         mean, near, far = self.ratio
         place = np.clip(np.arange(len(source)) + offset, 0, len(target) - 1)
         from_mean = np.log((target[place] + 1) / (source + 1)) - mean
-        return np.maximum(np.log(far / near) - from_mean**2 * (1 / near**2 - 1 / far**2) / 2, -_LENGTHS)
+        return np.asarray(np.maximum(np.log(far / near) - from_mean**2 * (1 / near**2 - 1 / far**2) / 2, -_LENGTHS))
 
 
 def present_in(target: Bags) -> NDArray[np.bool_]:
@@ -227,7 +227,7 @@ def _keys_together(source: Bags, target: Bags, offset: int) -> NDArray[np.int32]
     ends = np.cumsum(sizes)
     inner = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes)
     met = target.ids[np.repeat(target.starts[lines + offset], sizes) + inner]
-    return (np.repeat(ids, sizes) * FREQUENT + met)[met < FREQUENT]
+    return np.asarray((np.repeat(ids, sizes) * FREQUENT + met)[met < FREQUENT])
 
 
 def _hits(source: Bags, target: Bags, partner: Ids, offset: int) -> tuple[Ids, NDArray[np.bool_]]:
@@ -262,7 +262,8 @@ def _rates(pairs: Sequence[tuple[Bags, Bags]], partner: Ids, offsets: Sequence[i
 
 
 def _ratio(pairs: Sequence[tuple[Bags, Bags]], offsets: Sequence[int]) -> tuple[float, float, float]:
-    near, far = [], []
+    near: list[NDArray[np.float64]] = []
+    far: list[NDArray[np.float64]] = []
     for (source, target), offset in zip(pairs, offsets, strict=True):
         for found, shift in ((near, offset), (far, _far(source))):
             count = min(len(source), len(target)) - abs(shift)

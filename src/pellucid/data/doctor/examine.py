@@ -7,19 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pellucid.config import RunConfig
-from pellucid.data.doctor import label_findings, tokens
+from pellucid.data.doctor import labels, tokens
 from pellucid.data.doctor.advice import ADVICE
 from pellucid.data.doctor.draft import Draft, finish
 from pellucid.data.doctor.duplicates import leaks
-from pellucid.data.doctor.finding import Example, Finding, Severity, Tally
+from pellucid.data.doctor.finding import Finding, Severity, Tally
+from pellucid.data.doctor.first_pass import FirstPass
 from pellucid.data.doctor.pairs import Normal, PairCheck
-from pellucid.data.doctor.passes import FirstPass, Progress, SecondPass, parts_of
+from pellucid.data.doctor.reading import Progress, Reading, parts_of
 from pellucid.data.doctor.shift import LOST, Stretch
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import UserError
 
 _FEW_UNKNOWN, _MANY_UNKNOWN = 0.001, 0.03  # shares of the tokens: a note, a warning
+_FREE = 0.002  # of pairs are free translations, as a rule: fewer misaligned ones are not told
 
 
 @dataclass(frozen=True)
@@ -45,43 +47,36 @@ def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Toke
         drafts += _of_reading(first)
     drafts += _of_duplicates(firsts)
     if config.task == "classification":
-        drafts += label_findings.drafts(firsts)
-    findings, facts = finish(drafts), {first.part.name: {"records": first.reading.records} for first in firsts}
+        drafts += labels.drafts([(first.part, first.labels) for first in firsts])
+    findings = [Finding.of_error("unreadable", "broken", first.part.name, first.reading.stop, "training stops there")
+                for first in firsts if first.reading.stop is not None] + finish(drafts)
+    facts: dict[str, Any] = {first.part.name: {"records": first.reading.records} for first in firsts}
     train = firsts[0]
     if train.reading.records == 0:
         return DataReport(findings, facts)
-    is_alone = config.task == "classification" or train.part.whole.fields.are_one
     progress("learning what is normal")
+    is_alone = config.task == "classification" or train.part.whole.fields.are_one
     normal = Normal.learn(train.sample, is_alone)
-    tokenizers, problem = _tokenizers(config, load, train.sample.pairs)
-    findings += problem
-    seconds = [SecondPass(first.part, PairCheck(normal, is_alone),
-                          None if tokenizers is None else tokens.LengthCheck(config, tokenizers)) for first in firsts]
-    for second, first in zip(seconds, firsts, strict=True):
-        second.run(progress)
-        findings += finish(_of_pairs(second, first.reading.records))
+    if normal.copies:
+        findings += finish([Draft("copying", train.part, train.reading.records, train.reading.records, (1,))])
+    try:
+        tokenizers = load() or tokens.sample_tokenizers(config, train.sample.pairs)
+    except UserError as error:
+        tokenizers = None
+        findings.append(Finding.of_error("tokenizer", "broken", "tokenizer", error, "training stops"))
+    for first in firsts:
+        lengths = None if tokenizers is None else tokens.LengthCheck(config, tokenizers)
+        findings += finish(_judged(first, PairCheck(normal, is_alone), lengths, progress))
     if tokenizers is not None:
-        more, token_facts = token_findings(config, firsts, tokenizers)
-        findings, facts = findings + more, facts | {"tokens": token_facts}
+        more, facts["tokens"] = token_findings(config, firsts, tokenizers)
+        findings += more
     facts["words_tell"] = normal.words is not None
     return DataReport(findings, facts)
-
-
-def _tokenizers(config: RunConfig, load: Callable[[], Tokenizers | None],
-                pairs: Sequence[tuple[str, str]]) -> tuple[Tokenizers | None, list[Finding]]:
-    try:
-        return load() or tokens.sample_tokenizers(config, pairs), []
-    except UserError as error:
-        examples = (Example(error.where, error.why),) if error.where else ()
-        return None, [Finding("tokenizer", "broken", "tokenizer", error.what, examples=examples,
-                              cost="training stops", do=error.fix)]
 
 
 def _of_reading(first: FirstPass) -> list[Draft]:
     part, reading = first.part, first.reading
     drafts = []
-    if reading.stop is not None:
-        drafts.append(Draft("unreadable", part, 1, 1, stop=reading.stop))
     if reading.lengths is not None:
         drafts.append(Draft("line_counts", part, abs(reading.lengths[0] - reading.lengths[1]), max(reading.lengths),
                             say=f"the source has {reading.lengths[0]:,} lines and the target {reading.lengths[1]:,}"))
@@ -101,7 +96,7 @@ def _of_duplicates(firsts: Sequence[FirstPass]) -> list[Draft]:
         exact, normal, rate = rows.repeated()
         total = int(rows.rows.shape[1] / rate)
         for kind, numbers in (("duplicates", exact), ("duplicates_normalised", normal)):
-            drafts.append(_estimated(Draft.of(kind, part, _tally(numbers), total, where=name), rate))
+            drafts.append(_estimated(Draft.of(kind, part, Tally.of(numbers), total, where=name), rate))
     for held_out, training in (("validation", "train"), ("test", "train"), ("test", "validation")):
         if held_out in seen and training in seen:
             part, rows = seen[held_out]
@@ -110,7 +105,7 @@ def _of_duplicates(firsts: Sequence[FirstPass]) -> list[Draft]:
             where = f"{held_out} in {training}"
             for kind, numbers in (("leak", found.exact), ("leak_normalised", found.normalised),
                                   ("leak_source", found.source)):
-                drafts.append(_estimated(Draft.of(kind, part, _tally(numbers), total, where=where), found.rate))
+                drafts.append(_estimated(Draft.of(kind, part, Tally.of(numbers), total, where=where), found.rate))
     return [draft for draft in drafts if draft.count]
 
 
@@ -118,41 +113,35 @@ def _estimated(draft: Draft, rate: float) -> Draft:
     return replace(draft, count=int(draft.count / rate))
 
 
-def _tally(numbers: Sequence[int]) -> Tally:
-    tally = Tally()
-    tally.add(sorted(numbers))
-    return tally
-
-
-def _of_pairs(second: SecondPass, records: int) -> list[Draft]:
-    part, check = second.part, second.pairs
-    drafts = [Draft.of(kind, part, tally, records) for kind, tally in check.tallies.items() if tally.count]
+def _judged(first: FirstPass, pairs: PairCheck, lengths: tokens.LengthCheck | None, progress: Progress) -> list[Draft]:
+    """The second pass over a part: pairs by what is normal, lengths by the tokenizer."""
+    part, records = first.part, first.reading.records
+    reading = Reading(part.whole)
+    for window in reading.windows():
+        pairs.add(window)
+        if lengths is not None:
+            lengths.add(window)
+        progress(f"{part.name}: {reading.records:,} of {records:,} records judged")
+    drafts = [Draft.of(kind, part, tally, records) for kind, tally in pairs.tallies.items() if tally.count]
     for i, draft in enumerate(drafts):
         if draft.kind == "foreign_script":
-            drafts[i] = replace(draft, say=f"{ADVICE[draft.kind].what} ({', '.join(sorted(check.scripts))})")
-        elif draft.kind == "copied" and draft.count * 2 > records:
-            drafts[i] = replace(draft, say="most pairs have the same text on both sides, as in a task of copying",
-                                severity="note")
+            drafts[i] = replace(draft, say=f"{ADVICE[draft.kind].what} ({', '.join(sorted(pairs.scripts))})")
         elif draft.kind == "swapped" and draft.count * 2 > records:
             drafts[i] = replace(draft, say="source and target are swapped in this split, beside the training data")
-    if slipped := check.slipped():
+    if slipped := pairs.slipped():
         drafts.append(Draft("shifted", part, sum(s.last - s.first for s in slipped), records,
-                            tuple(s.first for s in slipped[:3]), stretches=tuple(map(_told, slipped[:3])),
-                            by_index=True))
-    if (tally := check.misaligned()).count:
+                            tuple(s.first for s in slipped[:3]), texts=tuple(map(_told, slipped[:3]))))
+    tally = pairs.misaligned()
+    if tally.block or tally.count > _FREE * records:
         drafts.append(Draft.of("misaligned", part, tally, records))
-    return drafts + _of_lengths(second, records)
-
-
-def _of_lengths(second: SecondPass, records: int) -> list[Draft]:
-    if second.lengths is None:
-        return []
-    return [Draft.of("too_long", second.part, tally, records, side)
-            for side, tally in enumerate((second.lengths.source, second.lengths.target)) if tally.count]
+    if lengths is not None:
+        drafts += [Draft.of("too_long", part, tally, records, side)
+                   for side, tally in enumerate((lengths.source, lengths.target)) if tally.count]
+    return drafts
 
 
 def _told(part: Stretch) -> str:
-    lines = f"up to line {part.last:,}"
+    lines = f"up to line {part.last - 1:,}"
     if part.offset == LOST:
         return f"{lines}, no line of the target near by fits its source"
     return f"{lines}, line n of the source belongs to line n{part.offset:+,} of the target"

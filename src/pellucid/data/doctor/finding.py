@@ -6,18 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pellucid.errors import UserError
+
 Severity = Literal["broken", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("broken", "warning", "note")  # the worst first
 MOST_EXAMPLES = 3
 _CLOSE = 3  # lines apart, in a crowd
+_LONGEST = 500  # characters of an example
 
 
 @dataclass(frozen=True)
 class Example:
-    """One place, as ``file:line``, and what stands there."""
+    """One place, as ``file:line``, and what stands there: both sides of a pair, or one text, or nothing."""
 
     place: str
-    text: str
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,29 @@ class Finding:
     cost: str = ""
     do: str = ""
 
+    @classmethod
+    def of_error(cls, kind: str, severity: Severity, where: str, error: UserError, cost: str) -> Finding:
+        """What an error says."""
+        what = f"{error.what} ({error.why})" if error.why else error.what
+        return cls(kind, severity, where, what, examples=(Example(error.where),) if error.where else (), cost=cost,
+                   do=error.fix)
+
     @property
     def share(self) -> float | None:
         """Of all that were looked at."""
         return self.count / self.total if self.total else None
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Numbers that stand close together: the first ones, the last, and how many."""
+
+    numbers: tuple[int, ...] = ()
+    last: int = 0
+    many: int = 0
+
+
+_NOBODY = Crowd()
 
 
 @dataclass
@@ -57,8 +79,15 @@ class Tally:
 
     count: int = 0
     numbers: list[int] = field(default_factory=list)
-    crowd: tuple[int, int, int] = (0, 0, 0)  # first number, last number, how many
-    _run: tuple[int, int, int] = (0, 0, 0)
+    largest: Crowd = _NOBODY
+    _crowd: Crowd = _NOBODY
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> Tally:
+        """Of these numbers, in any order."""
+        tally = cls()
+        tally.add(sorted(numbers))
+        return tally
 
     def add(self, numbers: Iterable[int]) -> None:
         """Counts each number, a line's or record's."""
@@ -66,16 +95,16 @@ class Tally:
             self.count += 1
             if len(self.numbers) < MOST_EXAMPLES:
                 self.numbers.append(number)
-            first, last, many = self._run
-            self._run = (first, number, many + 1) if many and number - last <= _CLOSE else (number, number, 1)
-            if self._run[2] > self.crowd[2]:
-                self.crowd = self._run
+            crowd = self._crowd if number - self._crowd.last <= _CLOSE else _NOBODY
+            self._crowd = Crowd((*crowd.numbers, number)[:MOST_EXAMPLES], number, crowd.many + 1)
+            if self._crowd.many > self.largest.many:
+                self.largest = self._crowd
 
     @property
-    def block(self) -> tuple[int, int] | None:
-        """First and last line of where they crowd, if ten or more, and half of them, do."""
-        first, last, many = self.crowd
-        return (first, last) if many >= 10 and many * 2 >= self.count else None
+    def block(self) -> Crowd | None:
+        """Where they crowd, if ten or more, and half of them, do."""
+        many = self.largest.many
+        return self.largest if many >= 10 and many * 2 >= self.count else None
 
 
 def by_share(count: int, total: int, warning: float, broken: float = 2.0) -> Severity:
@@ -84,7 +113,12 @@ def by_share(count: int, total: int, warning: float, broken: float = 2.0) -> Sev
     return "broken" if share >= broken else "warning" if share >= warning else "note"
 
 
-def shown(text: str, most: int = 60) -> str:
-    """A text for one line of a report: cut, and what cannot be seen is written out."""
-    cut = text if len(text) <= most else text[: most - 1] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in cut)
+def shown(text: str) -> str:
+    """A text for a report: cut where it is very long, and what cannot be seen is written out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
+                   for c in cut(text, _LONGEST))
+
+
+def cut(text: str, most: int) -> str:
+    """The text in at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.doctor.advice import ADVICE
+from pellucid.data.doctor.draft import Draft
 from pellucid.data.doctor.duplicates import hashes, normalised
-from pellucid.data.doctor.finding import MOST_EXAMPLES
+from pellucid.data.doctor.finding import MOST_EXAMPLES, Tally
+from pellucid.data.doctor.reading import Part
 
 _MOST = 10_000  # labels that are counted: more are texts
 _SHORTEST = 4  # characters of a label that can be misspelt
 _RARER = 0.05  # a misspelt label has at most so many of what the right one has
+_RARE = 0.02  # of what the most frequent label has
 
 
 @dataclass
@@ -44,9 +48,11 @@ class Labels:
         """Whether there are too many of them to be labels."""
         return len(self.counts) >= _MOST
 
-    def places(self, labels: Iterable[str]) -> list[int]:
-        """The first records that have one of these."""
-        return sorted(number for label in labels for number in self.first[label])[:MOST_EXAMPLES]
+    def draft(self, kind: str, part: Part, split: str, chosen: Sequence[str], more: str = "") -> Draft:
+        """A finding about these labels of a split."""
+        places = sorted(number for label in chosen for number in self.first[label])[:MOST_EXAMPLES]
+        return Draft(kind, part, sum(self.counts[label] for label in chosen), self.counts.total(), tuple(places),
+                     say=f"{ADVICE[kind].what} ({more})" if more else "", where=split)
 
     def conflicts(self) -> list[int]:
         """Records whose text stands earlier with another label."""
@@ -75,3 +81,26 @@ def misspelt(counts: Counter[str]) -> dict[str, str]:
         if alike:
             found[label] = max(alike, key=lambda other: counts[other])
     return found
+
+
+def drafts(parts: Sequence[tuple[Part, dict[str, Labels]]]) -> list[Draft]:
+    """What is wrong with the labels of all splits, training first."""
+    part, training = parts[0][0], parts[0][1]["train"]
+    if training.are_texts:
+        return [Draft("labels_are_texts", part, len(training.counts), training.counts.total())]
+    wrong, most = misspelt(training.counts), max(training.counts.values(), default=0)
+    rare = [label for label, count in training.counts.items()
+            if count < _RARE * most and label.strip() and label not in wrong]
+    found = [training.draft("label_misspelt", part, "train", list(wrong),
+                            ", ".join(f"{a!r} for {b!r}" for a, b in list(wrong.items())[:4])),
+             training.draft("label_imbalance", part, "train", rare,
+                            ", ".join(f"{label!r} {training.counts[label]:,}" for label in rare[:4])
+                            + f"; the most frequent has {most:,}")]
+    for part, splits in parts:
+        for name, labels in splits.items():
+            empty = [label for label in labels.counts if not label.strip()]
+            unknown = [label for label in labels.counts if label not in training.counts and label.strip()]
+            found += [labels.draft("label_empty", part, name, empty),
+                      labels.draft("label_unknown", part, name, unknown),
+                      Draft.of("label_conflict", part, Tally.of(labels.conflicts()), labels.counts.total(), where=name)]
+    return [draft for draft in found if draft.count]

@@ -20,7 +20,7 @@ _SHORTEST = 12  # characters of a line that is judged
 _SURE = 10.0  # nats, of a whole line
 _CROWD = 17  # lines that are looked at together
 _ODD = 0.5  # of the way to a stranger, on the average of a crowd
-_DEVIATIONS, _STRANGE = 5.0, 1.2  # a stranger is as many deviations below the median, and as many nats at least
+_DEVIATIONS, _STRANGE = 5.0, 1.6  # a stranger is as many deviations below the median, and as many nats at least
 
 # Where a script's letters begin, up to the next; 0 is none in particular. By sixteens of code points.
 _SCRIPTS = [(0x00, ""), (0x40, "Latin"), (0x80, ""), (0xC0, "Latin"), (0x2B0, ""), (0x370, "Greek"),
@@ -94,7 +94,7 @@ class CharacterModel:
         contexts, trigrams, last = (np.bincount(part, minlength=_BUCKETS).astype(np.float32)
                                     for part in (letters.contexts, letters.trigrams, letters.last))
         return cls(np.maximum(contexts - 1, 0), np.maximum(trigrams - 1, 0),
-                   last / max(len(letters.last), 1) / 2 + np.float32(0.5 / _CHARACTERS))
+                   (last / max(len(letters.last), 1) / 2 + 0.5 / _CHARACTERS).astype(np.float32))
 
     def means(self, letters: Letters) -> Numbers:
         """Of each line, the mean log-probability of its characters; 0 of a line without any."""
@@ -133,10 +133,10 @@ class Sides:
             middle, low = np.quantile(own, (0.5, 0.1)) if len(own) else (0.0, 0.0)
             medians.append(float(middle))
             strange.append(float(middle - max(_DEVIATIONS * (middle - low) / 1.28, _STRANGE)))
-        letters = letters_of(source), letters_of(target)
-        return cls((CharacterModel.learn(letters[0]), CharacterModel.learn(letters[1])),
+        first, second = letters_of(source), letters_of(target)
+        return cls((CharacterModel.learn(first), CharacterModel.learn(second)),
                    min(apart) if min(apart) >= _APART else 0.0, (medians[0], medians[1]), (strange[0], strange[1]),
-                   (_scripts(letters[0]), _scripts(letters[1])))
+                   (_scripts(first), _scripts(second)))
 
     def judge(self, source: Letters, target: Letters) -> tuple[Mask, Mask, Mask]:
         """Of each pair: whether its sides are swapped, whether both are like one side, and whether one is like none."""

@@ -58,18 +58,20 @@ class Normal:
         sides: the letters of either side.
         words: which words go together, or None where they hardly do.
         ratio: the median of log (target characters / source characters), and how far from it a pair may be.
+        copies: whether most pairs have the same text on both sides.
     """
 
     sides: language.Sides
     words: association.Association | None
     ratio: tuple[float, float]
+    copies: bool
 
     @classmethod
     def learn(cls, sample: Sample, is_alone: bool) -> Normal:
         """From a sample of training pairs, or of texts that stand alone."""
         if is_alone:
             texts = _thinned([text for source, _ in sample.chunks for text in source])
-            return cls(language.Sides.learn(texts, texts), None, (0.0, np.inf))
+            return cls(language.Sides.learn(texts, texts), None, (0.0, np.inf), False)
         sides = language.Sides.learn(*(_thinned([text for chunk in sample.chunks for text in chunk[side]])
                                        for side in (0, 1)))
         listed = [tuple([association.words(text)[:_MOST_WORDS] for text in side] for side in chunk)
@@ -78,11 +80,18 @@ class Normal:
         ratios = log_ratios(*([text for chunk in sample.chunks for text in chunk[side]] for side in (0, 1)))
         middle = float(np.median(ratios)) if len(ratios) else 0.0
         spread = float(np.median(np.abs(ratios - middle))) * 1.4826 if len(ratios) else 0.0
-        return cls(sides, words if words.power >= _POWER else None, (middle, max(np.log(_TIMES), 5 * spread)))
+        same = [are_same(*pair) for pair in sample.pairs]
+        return cls(sides, words if words.power >= _POWER else None, (middle, max(np.log(_TIMES), 5 * spread)),
+                   2 * sum(same) > len(same))
 
 
 def _thinned(texts: Sequence[str]) -> Sequence[str]:
     return texts[:: 1 + sum(map(len, texts)) // _MOST_LETTERS]
+
+
+def are_same(source: str, target: str) -> bool:
+    """Whether a pair has one text on both sides."""
+    return source.strip() == target.strip()
 
 
 def log_ratios(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
@@ -106,10 +115,8 @@ class PairCheck:
     tallies: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
     scripts: set[str] = field(default_factory=set)
     _detector: ShiftDetector | None = None
-    _numbers: list[NDArray[np.int64]] = field(default_factory=list)
-    _unlikely: list[NDArray[np.int64]] = field(default_factory=list)
-    _scores: list[association.Scores] = field(default_factory=list)
-    _count: int = 0
+    _unlikely: list[NDArray[np.int64]] = field(default_factory=list)  # numbers of records
+    _scores: list[association.Scores] = field(default_factory=list)  # of these
 
     def add(self, window: Window) -> None:
         """Takes in the next window."""
@@ -120,8 +127,7 @@ class PairCheck:
             self.tallies[kind].add(numbers[mask & ~told].tolist())
             told |= mask
         if self.normal.words is not None:
-            self._align(window, told)
-        self._count += len(window)
+            self._align(window, numbers, told)
 
     def _masks(self, window: Window) -> dict[str, NDArray[np.bool_]]:
         sides = self.normal.sides
@@ -135,26 +141,26 @@ class PairCheck:
             return {**masks, "strange_language": sides.strangers(letters[0])}
         swapped, one_side, strange = sides.judge(letters[0], letters[1])
         pairs = zip(window.sources, window.targets, strict=True)
+        copied = np.asarray([not self.normal.copies and are_same(*pair) for pair in pairs])
         far = np.abs(log_ratios(window.sources, window.targets) - self.normal.ratio[0]) > self.normal.ratio[1]
-        return {"empty": masks["empty"], "copied": np.asarray([a.strip() == b.strip() for a, b in pairs]),
+        return {"empty": masks["empty"], "copied": copied,
                 "foreign_script": masks["foreign_script"], "swapped": swapped, "one_side_twice": one_side,
                 "strange_language": strange, "length_ratio": far}
 
-    def _align(self, window: Window, told: NDArray[np.bool_]) -> None:
+    def _align(self, window: Window, numbers: NDArray[np.int64], told: NDArray[np.bool_]) -> None:
         words = self.normal.words
         assert words is not None
         if self._detector is None:
             self._detector = ShiftDetector(words)
         source = association.bags([association.words(text) for text in window.sources], words.source_ids)
         target = association.bags([association.words(text) for text in window.targets], words.target_ids)
-        scores = self._detector.add(source, target, told)
-        low = np.flatnonzero(scores < _UNLIKELY)
-        self._unlikely.append(low + self._count)
+        scores = self._detector.add(numbers, source, target, told)
+        low = scores < _UNLIKELY
+        self._unlikely.append(numbers[low])
         self._scores.append(scores[low])
-        self._numbers.append(np.asarray(window.numbers, dtype=np.int64)[low])
 
     def slipped(self) -> list[Stretch]:
-        """Where the sides have slipped, in records counted from 0."""
+        """Where the sides have slipped."""
         stretches = self._detector.stretches if self._detector is not None else []
         return [part for part in stretches if part.offset != 0]
 
@@ -162,10 +168,10 @@ class PairCheck:
         """Pairs whose words do not go together, outside of what has slipped; the worst to be shown."""
         tally = Tally()
         if self._unlikely:
-            places, numbers, scores = (np.concatenate(parts) for parts in (self._unlikely, self._numbers, self._scores))
-            kept = np.ones(len(places), dtype=np.bool_)
+            numbers, scores = np.concatenate(self._unlikely), np.concatenate(self._scores)
+            kept = np.ones(len(numbers), dtype=np.bool_)
             for part in self.slipped():
-                kept &= (places < part.first) | (places >= part.last)
+                kept &= (numbers < part.first) | (numbers >= part.last)
             tally.add(numbers[kept].tolist())
             tally.numbers = numbers[kept][np.argsort(scores[kept], kind="stable")][:MOST_EXAMPLES].tolist()
         return tally

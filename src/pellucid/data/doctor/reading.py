@@ -7,9 +7,10 @@ characters, texts and pairs is looked for in the windows.
 from __future__ import annotations
 
 import codecs
+import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -25,6 +26,33 @@ _WINDOW_CHARACTERS = 2_000_000  # fewer records where they are long
 _AT_ONCE = 2**20  # bytes
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The files of one split, or of several that are shares of them.
+
+    Attributes:
+        name: the first of its splits.
+        whole: everything in the files.
+        shares: the splits in them.
+    """
+
+    name: str
+    whole: Pairs
+    shares: tuple[Pairs, ...]
+
+
+def parts_of(splits: dict[str, Pairs]) -> list[Part]:
+    """The splits by their files, in the order train, validation, test."""
+    by_files: dict[object, list[Pairs]] = {}
+    for name in ("train", "validation", "test"):
+        if name in splits:
+            by_files.setdefault(splits[name].split, []).append(splits[name])
+    return [Part(shares[0].name, dataclasses.replace(shares[0], interval=(0.0, 1.0)), tuple(shares))
+            for shares in by_files.values()]
+
 
 @dataclass(frozen=True)
 class Window:
@@ -36,6 +64,11 @@ class Window:
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+    def at(self, places: Sequence[int]) -> Window:
+        """The records at these places, counted from 0."""
+        return Window([self.numbers[i] for i in places], [self.sources[i] for i in places],
+                      [self.targets[i] for i in places])
 
 
 class TolerantLines:

@@ -25,7 +25,7 @@ LOST = 1 << 30  # the offset of lines that nothing fits
 
 @dataclass(frozen=True)
 class Stretch:
-    """Lines first to last - 1, counted from 0, whose partners stand `offset` lines further on; or LOST."""
+    """Lines first to last - 1, whose partners stand `offset` lines further on; or LOST."""
 
     first: int
     last: int
@@ -37,16 +37,17 @@ class ShiftDetector:
     """Reads windows of consecutive lines, one after another.
 
     Attributes:
-        stretches: what has been read, by offset.
+        stretches: what has been read, by offset, in the numbers of its records.
     """
 
     association: Association
     stretches: list[Stretch] = field(default_factory=list)
 
-    def add(self, source: Bags, target: Bags, told: NDArray[np.bool_]) -> Scores:
+    def add(self, numbers: NDArray[np.int64], source: Bags, target: Bags, told: NDArray[np.bool_]) -> Scores:
         """Takes the next window.
 
         Args:
+            numbers: of its records.
             told: lines that are known to be wrong for another reason, and say nothing here.
 
         Returns:
@@ -62,9 +63,8 @@ class ShiftDetector:
             more = self.association.scores(source, target, further)
             more[told] = 0
             found = stretches_of(np.hstack([scores, more]), [*offsets, *further], begin)
-        start = self.stretches[-1].last if self.stretches else 0
         for part in found:
-            self._append(Stretch(start + part.first, start + part.last, part.offset))
+            self._append(Stretch(int(numbers[part.first]), int(numbers[part.last - 1]) + 1, part.offset))
         return scores[:, REACH]
 
     def _append(self, part: Stretch) -> None:
