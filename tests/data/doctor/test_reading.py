@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pellucid.config import DataConfig, Split
 from pellucid.data.doctor import reading
-from pellucid.data.doctor.finding import Tally
+from pellucid.data.doctor.finding import Crowd, Tally
 from pellucid.data.doctor.reading import Reading, TolerantLines
 from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs
@@ -90,7 +90,7 @@ def test_windows_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_tally_knows_where_its_lines_crowd() -> None:
     tally = Tally()
     tally.add([5, 90, *range(200, 240, 2), 700])
-    assert (tally.count, tally.numbers, tally.block) == (23, [5, 90, 200], (200, 238))
+    assert (tally.count, tally.numbers, tally.block) == (23, [5, 90, 200], Crowd((200, 202, 204), 238, 20))
     scattered = Tally()
     scattered.add(range(0, 1000, 10))
     assert scattered.block is None

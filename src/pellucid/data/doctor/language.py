@@ -20,7 +20,7 @@ _SHORTEST = 12  # characters of a line that is judged
 _SURE = 10.0  # nats, of a whole line
 _CROWD = 17  # lines that are looked at together
 _ODD = 0.5  # of the way to a stranger, on the average of a crowd
-_DEVIATIONS, _STRANGE = 5.0, 1.6  # a stranger is as many deviations below the median, and as many nats at least
+_DEVIATIONS, _STRANGE = 5.0, 1.8  # a stranger is as many deviations below the median, and as many nats at least
 
 # Where a script's letters begin, up to the next; 0 is none in particular. By sixteens of code points.
 _SCRIPTS = [(0x00, ""), (0x40, "Latin"), (0x80, ""), (0xC0, "Latin"), (0x2B0, ""), (0x370, "Greek"),
