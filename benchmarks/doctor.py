@@ -2,8 +2,8 @@
 
 A corpus of so many made-up pairs is written: words whose frequencies fall like those of a language, 4 to 30 a line,
 each with one translation, neighbours sometimes exchanged; a hundredth of the pairs stand there twice. Doctor examines
-it in a process of its own, with a line missing in the middle, which it must find; seconds from start to end, and the
-most memory that it ever held.
+it in a process of its own, with a line missing in the middle, which it must find; seconds from start to end, those of
+processors (which do not count waiting for other programs), and the most memory that it ever held.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def worker(folder: Path) -> None:
              for side in ("source", "target")]
     (folder / "run.yaml").write_text("task: seq2seq\n")
     main(["doctor", str(folder / "run.yaml"), "--json", *words])
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(json.dumps({"processor_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+                      "peak_memory_bytes": usage.ru_maxrss * 1024}))
 
 
 def measure(folder: Path) -> dict[str, Any]:
@@ -84,9 +86,9 @@ def measure(folder: Path) -> dict[str, Any]:
     done = subprocess.run([sys.executable, "-m", "benchmarks.doctor", "--worker", str(folder)], check=True,
                           stdout=subprocess.PIPE, text=True, env=own_cache)
     seconds = time.monotonic() - began
-    report, memory = done.stdout.strip().splitlines()
+    report, usage = done.stdout.strip().splitlines()
     found = {finding["kind"]: finding for finding in json.loads(report)["findings"]}
-    return {"seconds": round(seconds, 1), "peak_memory_bytes": int(memory), "kinds": sorted(found),
+    return {"seconds": round(seconds, 1), **json.loads(usage), "kinds": sorted(found),
             "slip": found["shifted"]["examples"][0]["place"].rsplit(":", 1)[1]}
 
 
@@ -105,8 +107,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         write_corpus(Path(name), pairs)
         row = {"workload": f"{pairs:,} pairs", "system": "pellucid", "setting": "doctor", **measure(Path(name))}
-    print(f"{pairs:,} pairs  {row['seconds']:.1f} s  {row['peak_memory_bytes'] / 2**30:.2f} GiB  slip at line "
-          f"{row['slip']} (seeded at {pairs // 2 + 1})  {', '.join(row['kinds'])}")
+    print(f"{pairs:,} pairs  {row['seconds']:.1f} s, {row['processor_seconds']:.1f} s of processors  "
+          f"{row['peak_memory_bytes'] / 2**30:.2f} GiB  slip at line {row['slip']} (seeded at {pairs // 2 + 1})  "
+          f"{', '.join(row['kinds'])}")
     if args.json:
         args.json.write_text(json.dumps({**machine.describe(), "rows": [row]}, indent=1) + "\n", encoding="utf-8")
 

@@ -53,7 +53,7 @@ def findings_from(facts: dict[str, Any], config: RunConfig) -> list[Finding]:
     if on_cpu and threads != cores:
         variable = f"OMP_NUM_THREADS is {os.environ['OMP_NUM_THREADS']}" if "OMP_NUM_THREADS" in os.environ else ""
         found.append(Finding("threads", "warning" if threads > cores else "note", _WHERE,
-                             f"torch uses {threads} threads on {cores} cores" + (f" ({variable})" if variable else ""),
+                             f"cores: {cores}, threads of torch: {threads}" + (f" ({variable})" if variable else ""),
                              cost="threads that wait for each other" if threads > cores else "cores stand idle",
                              do=f"set OMP_NUM_THREADS={cores}, or leave it unset"))
     checkpoint = facts["parameters"] * 12  # bytes: weights and two moments, fp32

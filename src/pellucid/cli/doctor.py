@@ -67,22 +67,24 @@ def as_text(report: Checkup, subject: str, width: int) -> Iterator[str]:
     counts = {name: report.count(name) for name in ("broken", "warning", "note")}
     yield (f"{subject}: {counts['broken']} broken, {_many(counts['warning'], 'warning')}, "
            f"{_many(counts['note'], 'note')}")
-    told: set[str] = set()
+    told: set[tuple[str, str]] = set()
     for finding in report.findings:
+        advice = finding.cost, finding.do
         yield ""
-        yield from _finding(finding, width, finding.kind not in told)
-        told.add(finding.kind)
+        yield from _finding(finding, width, () if advice in told else advice)
+        told.add(advice)
     yield ""
     yield from _facts(report.facts, width)
 
 
 def _wrapped(label: str, text: str, width: int, indent: int = 9) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=f"{label:<{indent}}", subsequent_indent=" " * indent,
-                         break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(text.replace(" %", "\xa0%"), width, initial_indent=f"{label:<{indent}}",
+                          subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
 
 
-def _finding(finding: Finding, width: int, is_first: bool) -> Iterator[str]:
-    """What a kind costs, and what to do about it, is said the first time."""
+def _finding(finding: Finding, width: int, advice: Sequence[str]) -> Iterator[str]:
+    """What it costs and what to do about it, `advice`, is said once for all findings that share it."""
     from pellucid.data.doctor.finding import cut
 
     indent = " " * 9
@@ -94,8 +96,8 @@ def _finding(finding: Finding, width: int, is_first: bool) -> Iterator[str]:
         for text in [joined] if len(joined) <= width - 11 else example.texts:
             if text:
                 yield f"{indent}  {cut(text, width - 11)}"
-    for name, text in (("costs:", finding.cost), ("do:", finding.do)):
-        if text and is_first:
+    for name, text in zip(("costs:", "do:"), advice, strict=False):
+        if text:
             yield from _wrapped(f"{indent}{name}", text, width, 16)
 
 
@@ -106,7 +108,7 @@ def _facts(facts: dict[str, Any], width: int) -> Iterator[str]:
     if tokens := data.get("tokens"):
         yield f"vocabulary   {tokens['vocabulary']:,} tokens, {_percent(tokens['unknown'])} of the text unknown"
         if "filled" in tokens:
-            yield from _wrapped("batches", f"{tokens['batches_per_epoch']:,} an epoch, {tokens['epochs']:g} epochs, "
+            yield from _wrapped("batches", f"{tokens['batches_per_epoch']:,} an epoch, {tokens['epochs']:,g} epochs, "
                                 f"{_percent(tokens['filled'])} filled (the rest is padding)", width, 13)
         for side, lengths in tokens["lengths"].items():
             yield ""

@@ -119,6 +119,12 @@ def test_sides_swapped_in_a_whole_split(desk: Desk) -> None:
     assert (found["swapped"].severity, found["swapped"].where, found["swapped"].count) == ("broken", "validation", 60)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 64, 65, 1025])
+def test_data_of_any_size(desk: Desk, made_up: MakeUp, count: int) -> None:
+    desk.lines["train"] = made_up(count, 1)
+    assert not set(desk.findings()) - {"unknown_tokens"}
+
+
 def test_bytes(desk: Desk) -> None:
     source, target = desk.lines["train"]
     desk.raw["train.target"] = "".join(line + "\n" for line in target).encode("cp1252", "replace")

@@ -62,11 +62,11 @@ ADVICE: dict[str, Advice] = {
         "lines in a script that this side does not use", 0.0005, 0.2, "wasted vocabulary, and output in that script",
         _DROP),
     "strange_language": Advice(
-        "lines that look like neither side's language", 0.003, 0.2, "wasted capacity, and output in that language",
+        "lines that look like another language", 0.003, 0.2, "wasted capacity, and output in that language",
         _DROP),
     "empty": Advice(
-        "pairs with an empty side", 0.001, 0.5, "training skips them; in a test set they count",
-        "remove them from both sides at once, so that no line slips"),
+        "records with an empty text", 0.001, 0.5, "training skips them; in a test set they count",
+        "remove them, from both sides at once, so that no line slips"),
     "mojibake": Advice(
         "lines were decoded with a wrong encoding (“Ã¼” for “ü”)", 0.0005, 0.2,
         "words split in two spellings, and the wrong one in the output",

@@ -58,7 +58,7 @@ def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Toke
     is_alone = config.task == "classification" or train.part.whole.fields.are_one
     normal = Normal.learn(train.sample, is_alone)
     if normal.copies:
-        findings += finish([Draft("copying", train.part, train.reading.records, train.reading.records, (1,))])
+        findings += finish([Draft("copying", train.part, train.reading.records, train.reading.records)])
     try:
         tokenizers = load() or tokens.sample_tokenizers(config, train.sample.pairs)
     except UserError as error:
@@ -181,7 +181,7 @@ def _of_sizes(facts: dict[str, Any]) -> list[Finding]:
             do=f"try tokenizer.vocab_size {facts['suited_vocabulary']}, where it holds, beside the one you have"))
     if "suited_batch_tokens" in facts:
         found.append(Finding(
-            "batch_size", "note", "train", f"an epoch is {facts['batches_per_epoch']:,} batches",
+            "batch_size", "note", "train", f"batches in an epoch: {facts['batches_per_epoch']:,}",
             cost="too few updates, or more than an epoch needs",
             do=f"try train.batch_tokens {facts['suited_batch_tokens']}"))
     return found

@@ -17,6 +17,7 @@ _BUCKETS = 2**18
 _CHARACTERS = 200.0  # about so many different ones are expected: 1/200 for one never seen
 _APART = 0.8  # nats a character that the sides must differ by, or nothing is said about sides
 _SHORTEST = 12  # characters of a line that is judged
+_FEWEST = 50  # such lines, or nothing is said
 _SURE = 10.0  # nats, of a whole line
 _CROWD = 17  # lines that are looked at together
 _ODD = 0.5  # of the way to a stranger, on the average of a crowd
@@ -60,7 +61,7 @@ class Letters:
 
 def letters_of(texts: Sequence[str]) -> Letters:
     """The letters of lines, in lower case."""
-    joined = "\n" + "\n".join(text.replace("\n", " ") for text in texts).lower() + "\n"
+    joined = "\n" + "".join(text.replace("\n", " ") + "\n" for text in texts).lower()
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     ends = codes == 10
     lines = np.cumsum(ends) - 1
@@ -129,10 +130,11 @@ class Sides:
         for i, letters in enumerate(unseen):
             judged = letters.counts >= _SHORTEST
             own, gap = known[i].means(letters)[judged], _gap(known[i], known[1 - i], letters)[judged]
-            apart.append(float(np.median(gap)) if len(gap) else 0.0)
-            middle, low = np.quantile(own, (0.5, 0.1)) if len(own) else (0.0, 0.0)
+            enough = len(own) >= _FEWEST
+            apart.append(float(np.median(gap)) if enough else 0.0)
+            middle, low = np.quantile(own, (0.5, 0.1)) if enough else (0.0, 0.0)
             medians.append(float(middle))
-            strange.append(float(middle - max(_DEVIATIONS * (middle - low) / 1.28, _STRANGE)))
+            strange.append(float(middle - max(_DEVIATIONS * (middle - low) / 1.28, _STRANGE)) if enough else -np.inf)
         first, second = letters_of(source), letters_of(target)
         return cls((CharacterModel.learn(first), CharacterModel.learn(second)),
                    min(apart) if min(apart) >= _APART else 0.0, (medians[0], medians[1]), (strange[0], strange[1]),
@@ -176,7 +178,8 @@ class Sides:
 def _gap(own: CharacterModel, other: CharacterModel, letters: Letters) -> Numbers:
     """Of each line, how much more frequent its trigrams are on its own side than on the other: the mean of the
     logarithm. Few strange lines hardly change it, whereas they do make their own characters foretellable."""
-    ratio = np.log((own.trigrams + 0.1) / own.trigrams.sum()) - np.log((other.trigrams + 0.1) / other.trigrams.sum())
+    frequencies = [(model.trigrams + 0.1) / max(model.trigrams.sum(), 1) for model in (own, other)]
+    ratio = np.log(frequencies[0]) - np.log(frequencies[1])
     sums = np.bincount(letters.lines, ratio[letters.trigrams], len(letters.counts))
     return np.asarray(sums / np.maximum(letters.counts, 1))
 

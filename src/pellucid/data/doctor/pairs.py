@@ -18,6 +18,7 @@ from pellucid.data.doctor.shift import ShiftDetector, Stretch
 
 _CHUNK = 1024  # consecutive records of the sample
 _MOST_CHUNKS = 40
+_FEWEST = 64  # records of a chunk that words are learned from
 _MOST_WORDS = 64  # of a line that is learned from
 _MOST_LETTERS = 2_000_000  # of a side that is learned from
 _UNLIKELY = -6.0  # nats: a pair below says something else on either side
@@ -75,14 +76,15 @@ class Normal:
         sides = language.Sides.learn(*(_thinned([text for chunk in sample.chunks for text in chunk[side]])
                                        for side in (0, 1)))
         listed = [tuple([association.words(text)[:_MOST_WORDS] for text in side] for side in chunk)
-                  for chunk in sample.chunks]
-        words = association.learn([(source, target) for source, target in listed])
+                  for chunk in sample.chunks if len(chunk[0]) >= _FEWEST]
+        words = association.learn([(source, target) for source, target in listed]) if listed else None
+        if words is not None and words.power < _POWER:
+            words = None
         ratios = log_ratios(*([text for chunk in sample.chunks for text in chunk[side]] for side in (0, 1)))
         middle = float(np.median(ratios)) if len(ratios) else 0.0
         spread = float(np.median(np.abs(ratios - middle))) * 1.4826 if len(ratios) else 0.0
         same = [are_same(*pair) for pair in sample.pairs]
-        return cls(sides, words if words.power >= _POWER else None, (middle, max(np.log(_TIMES), 5 * spread)),
-                   2 * sum(same) > len(same))
+        return cls(sides, words, (middle, max(np.log(_TIMES), 5 * spread)), 2 * sum(same) > len(same))
 
 
 def _thinned(texts: Sequence[str]) -> Sequence[str]:
@@ -132,11 +134,11 @@ class PairCheck:
     def _masks(self, window: Window) -> dict[str, NDArray[np.bool_]]:
         sides = self.normal.sides
         texts = (window.sources,) if self.is_alone else (window.sources, window.targets)
-        empty = [np.asarray([not text.strip() for text in side]) for side in (window.sources, window.targets)]
+        empty = np.any([[not text.strip() for text in side] for side in texts], axis=0)
         letters = [language.letters_of(side) for side in texts]
         foreign = [sides.foreign_script(side, i) for i, side in enumerate(letters)]
         self.scripts |= {language.SCRIPTS[i] for i in np.unique(np.concatenate(foreign)) if i}
-        masks = {"empty": empty[0] | empty[1], "foreign_script": np.any([side > 0 for side in foreign], axis=0)}
+        masks = {"empty": empty, "foreign_script": np.any([side > 0 for side in foreign], axis=0)}
         if self.is_alone:
             return {**masks, "strange_language": sides.strangers(letters[0])}
         swapped, one_side, strange = sides.judge(letters[0], letters[1])

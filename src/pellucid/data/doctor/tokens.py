@@ -121,7 +121,7 @@ def length_facts(encoded: Encoded) -> dict[str, Any]:
     """Quantiles and a histogram of the lengths, by side."""
     facts: dict[str, Any] = {}
     for side, lengths in zip(("source", "target"), encoded.lengths, strict=True):
-        if not len(lengths):
+        if lengths.max(initial=1) == 1:  # labels
             continue
         edges = [0, *(2**i for i in range(2, 1 + max(3, int(lengths.max() - 1).bit_length())))]
         counts = np.histogram(lengths, [edge + 0.5 for edge in edges])[0]
