@@ -34,7 +34,7 @@ def words(seed: int, ending: str) -> list[str]:
     random = np.random.default_rng(seed)
     made: dict[str, None] = {}
     while len(made) < WORDS:
-        count = 1 + len(made) // 100 % 2 + (len(made) > 500) + (len(made) > 8000)
+        count = 1 + (len(made) >= 100) + (len(made) >= 8000)
         made["".join(random.choice(SYLLABLES, count)) + ending] = None
     return list(made)
 
