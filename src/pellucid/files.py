@@ -35,15 +35,16 @@ def output_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OutputError("the disk is full", where=str(path), why=f"{_free_bytes(path):,} bytes are free there",
+            raise OutputError("the disk is full", where=str(path), why=f"{free_bytes(path):,} bytes are free there",
                               fix="free some space and run the same command again: nothing that was saved is lost"
                               ) from error
         raise OutputError(f"cannot write: {error.strerror or error}", where=str(path),
                           fix="check the path and its permissions") from error
 
 
-def _free_bytes(path: Path) -> int:
-    place = path
+def free_bytes(path: Path) -> int:
+    """Free where `path` is, or would be."""
+    place = path.absolute()
     while not place.exists() and place != place.parent:
         place = place.parent
     return shutil.disk_usage(place).free

@@ -92,13 +92,17 @@ def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Calla
 
 def write_environment(folder: Path, more: dict[str, Any]) -> None:
     """environment.json: what the numbers of this run were made with."""
+    write_json(folder / "environment.json", environment() | more)
+
+
+def environment() -> dict[str, Any]:
+    """The versions and the machine."""
     import torch
 
     packages = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors")
-    write_json(folder / "environment.json", {
-        "pellucid": version("pellucid"), "python": platform.python_version(), "platform": platform.platform(),
-        "packages": {name: version(name) for name in packages}, "processor": _processor(),
-        "cores": os.cpu_count(), "threads": torch.get_num_threads(), "byte_order": sys.byteorder, **more})
+    return {"pellucid": version("pellucid"), "python": platform.python_version(), "platform": platform.platform(),
+            "packages": {name: version(name) for name in packages}, "processor": _processor(),
+            "cores": os.cpu_count(), "threads": torch.get_num_threads(), "byte_order": sys.byteorder}
 
 
 def _processor() -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from pellucid.ablate.study import StudyFile
 from pellucid.config import RunConfig, TokenizerConfig
+from pellucid.data.doctor.advice import ADVICE
 from pellucid.data.tasks import TASKS
 from pellucid.model import build
 from pellucid.recipes import read_recipe, recipe_names
@@ -121,3 +122,12 @@ def test_every_kind_of_tokenizer_is_described() -> None:
     (row,) = [row for row in rows("configuration.md") if row[0] == "`tokenizer.kind`"]
     kinds = typing.get_args(typing.get_type_hints(TokenizerConfig)["kind"])
     assert all(f"`{kind}`" in row[1] for kind in kinds)
+
+
+def test_the_doctors_page_has_a_row_for_each_finding() -> None:
+    source = DOCS.parent / "src" / "pellucid"
+    files = [*(source / "data" / "doctor").glob("*.py"), source / "checkup.py", source / "environment.py"]
+    pattern = re.compile(r"""(?:Finding|Draft|of_error|_damaged)\(\s*"(\w+)",""")
+    made = {kind for path in files for kind in pattern.findall(path.read_text(encoding="utf-8"))}
+    listed = {row[0].strip("`") for row in rows("doctor.md") if row[0].startswith("`")}
+    assert listed == made | set(ADVICE)

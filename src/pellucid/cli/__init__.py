@@ -10,6 +10,7 @@ from collections.abc import Sequence
 VERBS = {
     "demo": "train English→French in about two minutes, score it, show translations and pictures",
     "recipes": "list the runs that ship, with their cost and expected score",
+    "doctor": "find what is wrong with the data or the machine before training",
     "train": "train a model from a recipe or a YAML file; run again, it resumes",
     "generate": "text to text, line by line, with a trained run",
     "translate": "the same as generate",
@@ -32,6 +33,7 @@ usage: pellucid VERB [arguments]      pellucid VERB --help says more
 First steps:
   pellucid demo                                    a translator in two minutes
   pellucid train multi30k-en-de --dry-run          what a recipe is made of
+  pellucid doctor my.yaml                          what is wrong with your data?
   pellucid train my.yaml --out runs/mine           your own data
   echo "the cat sleeps ." | pellucid translate runs/demo
   pellucid inspect runs/demo                       pictures of what it attends to

@@ -70,7 +70,7 @@ def read_records(split: Split, fields: Fields) -> Iterator[Record]:
 
     Text that stands alone is both sides of its pair: each line of a .txt file, or of the source of two files.
     """
-    if fields.are_one and (split.path is None or _suffix(split.path) == ".txt"):
+    if fields.are_one and (split.path is None or suffix(split.path) == ".txt"):
         yield from ((number, line, line) for number, line in enumerate(read_lines(paths(split)[0]), start=1))
         return
     if split.path is None:
@@ -89,14 +89,15 @@ def read_records(split: Split, fields: Fields) -> Iterator[Record]:
 def _reader(path: str) -> Callable[[str, Fields], Iterator[Record]]:
     with open_raw(path):
         pass  # a missing file or a folder is told as such, whatever its name ends in
-    suffix = _suffix(path)
-    if suffix not in READERS:
-        raise DataError(f"the format {suffix or 'of a name without an ending'} is not known", where=path,
+    ending = suffix(path)
+    if ending not in READERS:
+        raise DataError(f"the format {ending or 'of a name without an ending'} is not known", where=path,
                         fix=f"use {', '.join(READERS)} (each also .gz), or two text files: {{source, target}}")
-    return READERS[suffix]
+    return READERS[ending]
 
 
-def _suffix(path: str) -> str:
+def suffix(path: str) -> str:
+    """The ending of a file's name in lower case, that of a packed one without .gz."""
     name = path.lower().removesuffix(".gz")
     return Path(name).suffix
 
@@ -113,9 +114,9 @@ def paths(split: Split) -> tuple[str, ...]:
 def place(split: Split, number: int) -> str:
     """Where the record with this number stands, as ``file:line`` where the format has lines."""
     files = paths(split)
-    if split.path is not None and _suffix(files[0]) == ".parquet":
+    if split.path is not None and suffix(files[0]) == ".parquet":
         return f"{files[0]}, row {number}"
-    if split.path is not None and _suffix(files[0]) == ".json":
+    if split.path is not None and suffix(files[0]) == ".json":
         return f"{files[0]}, record {number}"
     return " and ".join(f"{file}:{number}" for file in files)
 

@@ -49,7 +49,24 @@ def read_tsv(path: str, fields: Fields) -> Iterator[Record]:
             than the first line has.
     """
     lines = read_lines(path)
-    head = next(lines).split("\t")
+    head = next(lines)
+    a, b, most, has_header = read_tsv_head(head, fields, path)
+    if not has_header:
+        yield 1, *_cells(head.split("\t"), a, b, most, f"{path}:1")
+    for number, line in enumerate(lines, start=2):
+        cells = line.split("\t")
+        if not max(a, b) < len(cells) <= most:
+            _cells(cells, a, b, most, f"{path}:{number}")
+        yield number, cells[a], cells[b]
+
+
+def read_tsv_head(line: str, fields: Fields, path: str) -> tuple[int, int, int, bool]:
+    """From the first line: the places of the two cells from 0, the number of cells, whether it is a header.
+
+    Raises:
+        DataError: a chosen name that is no column.
+    """
+    head = line.split("\t")
     names = [field.name for field in (fields.first, fields.second) if field.name is not None]
     has_header = bool(names) and all(name in head for name in names)
     for field in (fields.first, fields.second):
@@ -58,13 +75,7 @@ def read_tsv(path: str, fields: Fields) -> Iterator[Record]:
             raise missing_field(field.name, head, f"{path}:1", "the first line holds")
     a, b = (head.index(field.name) if has_header and field.name is not None else field.column - 1
             for field in (fields.first, fields.second))
-    if not has_header:
-        yield 1, *_cells(head, a, b, len(head), f"{path}:1")
-    for number, line in enumerate(lines, start=2):
-        cells = line.split("\t")
-        if not max(a, b) < len(cells) <= len(head):
-            _cells(cells, a, b, len(head), f"{path}:{number}")
-        yield number, cells[a], cells[b]
+    return a, b, len(head), has_header
 
 
 def _cells(cells: list[str], a: int, b: int, most: int, where: str) -> tuple[str, str]:
