@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 TRANSLATION = {"run", "split", "n", "bleu", "bleu_lowercase", "chrf", "ter", "meteor", "perplexity", "exact",
                "interval", "signature"}
@@ -15,7 +18,7 @@ def report(outcome: Any) -> dict[str, Any]:
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out, parse_constant=lambda name: 1 / 0)  # no NaN, no Infinity
     assert isinstance(found, dict)
-    assert found.keys() == {"runs", "comparison"}
+    assert found.keys() == {"runs", "comparison", "differences"}
     return found
 
 
@@ -24,7 +27,10 @@ def test_a_translation_run(cli: Any, run: Path) -> None:
     (scores,) = found["runs"]
     assert scores.keys() >= TRANSLATION
     assert (scores["run"], scores["split"], scores["n"]) == (str(run), "test", 24)
-    assert found["comparison"] == []
+    assert found["comparison"] == found["differences"] == []
+    search = scores["search"]
+    assert search["n"] == 24 == search["exact"] + search["search_errors"] + search["model_errors"]
+    assert search["share"] == search["search_errors"] / 24
     for name, (low, high) in scores["interval"].items():
         assert low <= scores[name] <= high, name
     assert {"bleu", "chrf", "ter", "meteor", "exact", "perplexity"} <= scores["interval"].keys()
@@ -68,9 +74,44 @@ def test_two_runs_are_compared(cli: Any, run: Path, copy: Path) -> None:
     assert [scores["run"] for scores in found["runs"]] == [str(run), str(copy)]
     assert {one["score"] for one in found["comparison"]} >= {"bleu", "chrf", "exact"}
     for one in found["comparison"]:
-        assert one.keys() == {"score", "a", "b", "difference", "p"}
+        assert one.keys() == {"score", "a", "b", "difference", "p", "p_randomisation"}
         assert (one["a"], one["b"], one["difference"], one["p"]) == (str(run), str(copy), 0, 1)
-    assert "p = 1.0000" in cli("evaluate", run, copy).out
+        assert one["p_randomisation"] == 1
+    (detail,) = found["differences"]
+    assert (detail["a"], detail["b"], detail["sentences"]) == (str(run), str(copy), [])
+    assert detail["frequency_in"] == "the training data"
+    assert sum(group["n"] for group in detail["by_length"]) == 24
+    for group in detail["by_length"] + detail["by_frequency"]:
+        assert (group["difference"], group["interval"]) == (0, [0, 0])
+    text = cli("evaluate", run, copy).out
+    assert all(part in text for part in ("1.0000", "chrf by length", "F1 of words", "search errors"))
+
+
+def test_runs_that_differ_are_told_where(cli: Any, run: Path, copy: Path) -> None:
+    """A copy whose search is made to stop early: its outputs are shorter, and the fault is the search's."""
+    config = yaml.safe_load((copy / "config.yaml").read_text())
+    config["decode"]["max_length"] = 2
+    (copy / "config.yaml").write_text(yaml.safe_dump(config))
+    found = report(cli("evaluate", run, copy, "--json"))
+    (detail,) = found["differences"]
+    assert 0 < len(detail["sentences"]) <= 20
+    gaps = [abs(one["a"] - one["b"]) for one in detail["sentences"]]
+    assert gaps == sorted(gaps, reverse=True)
+    assert all(len(one["output_b"].split()) <= 2 for one in detail["sentences"])
+    page = (run / "evaluation" / "test-comparison.md").read_text()
+    assert page.startswith("# Runs compared on test, 24 examples")
+    assert all(one["reference"] in page for one in detail["sentences"])
+    shown = cli("evaluate", run, copy).out
+    assert "differ most" in shown
+    assert max(map(len, shown[shown.index("a = "):].splitlines()[3:])) <= 80
+
+
+def test_classifiers_are_compared_by_accuracy(cli: Any, classifier: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(classifier, tmp_path / "other"))
+    (detail,) = report(cli("evaluate", classifier, other, "--json"))["differences"]
+    assert detail["score"] == "accuracy"
+    assert "by_frequency" not in detail
+    assert "accuracy by length" in cli("evaluate", classifier, other).out
 
 
 def test_runs_on_different_data_are_not_compared(cli: Any, run: Path, classifier: Path) -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,10 @@ from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.errors import ConfigError
 from pellucid.evaluate.classification import classification_scores
+from pellucid.evaluate.comparison import Evaluated, as_markdown, compare
 from pellucid.evaluate.perplexity import perplexity_scores, perplexity_statistics
-from pellucid.evaluate.significance import SentenceStatistics, paired_bootstrap
+from pellucid.evaluate.search_errors import search_errors
+from pellucid.evaluate.significance import SentenceStatistics
 from pellucid.evaluate.translation import translation_scores
 from pellucid.files import make_folder, write_json, write_text
 from pellucid.run import Run, load
@@ -28,30 +29,35 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
                   say: Callable[[str], None]) -> Report:
     """Scores each run on its own `split`, or on two `files` of sources and targets, and compares the runs pairwise.
 
-    Hypotheses and scores are kept in each run's evaluation/ folder.
+    Hypotheses and scores are kept in each run's evaluation/ folder, the comparison in that of the first.
 
     Returns:
-        {"runs": [scores of a run], "comparison": [{"score", "a", "b", "difference", "p"}]}, as the contract has it.
+        {"runs": [scores of a run], "comparison": [{"score", "a", "b", "difference", "p", "p_randomisation"}],
+        "differences": [{"a", "b", "score", "by_length", "by_frequency", "frequency_in", "sentences"}]}, see
+        `evaluate.comparison`.
 
     Raises:
         UserError: a run or its data cannot be read; runs of different tasks or data are compared.
     """
-    reports, statistics, references = [], [], []
+    reports: list[Report] = []
+    evaluated: list[Evaluated] = []
+    first: list[tuple[str, str]] = []
+    name = split if files is None else "files"
     for folder in folders:
         run = load(folder)
         pairs = pairs_of(run, split, files)
-        report, metrics = evaluate_run(run, pairs, split if files is None else "files", say)
+        first = first or pairs
+        if [b for _, b in pairs] != [b for _, b in first]:
+            raise ConfigError("the runs were scored on different data, so they cannot be compared",
+                              where=f"split {split}", fix="give --source and --target, the same for all")
+        report, one = evaluate_run(run, pairs, name, say)
         reports.append(report)
-        statistics.append(metrics)
-        references.append([b for _, b in pairs])
-    if any(other != references[0] for other in references[1:]):
-        raise ConfigError("the runs were scored on different data, so they cannot be compared", where=f"split {split}",
-                          fix="give --source and --target, the same for all")
-    names = [str(folder) for folder in folders]
-    comparisons = [asdict(paired_bootstrap(statistics[i][score], statistics[j][score], (names[i], names[j])))
-                   for i, j in combinations(range(len(folders)), 2)
-                   for score in statistics[i] if score in statistics[j]]
-    return {"runs": reports, "comparison": comparisons}
+        evaluated.append(one)
+    comparison, differences = compare(evaluated, first, say)
+    report = {"runs": reports, "comparison": comparison, "differences": differences}
+    if differences:
+        write_text(folders[0] / "evaluation" / f"{name}-comparison.md", as_markdown(report))
+    return report
 
 
 def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[str, str]]:
@@ -82,8 +88,8 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
 
 
 def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
-                 say: Callable[[str], None]) -> tuple[Report, dict[str, SentenceStatistics]]:
-    """The scores of one run with intervals, and the statistics they come from; written to evaluation/ as well."""
+                 say: Callable[[str], None]) -> tuple[Report, Evaluated]:
+    """The scores of one run with intervals, and what they come from; written to evaluation/ as well."""
     say(f"{run.folder}: {len(pairs):,} {split} examples")
     score = _score_classifier if run.config.task == "classification" else _score_translation
     outputs, scores, metrics = score(run, pairs, say)
@@ -92,7 +98,7 @@ def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
     make_folder(place)
     write_text(place / f"{split}.hyp", "".join(output.replace("\n", " ") + "\n" for output in outputs))
     write_json(place / f"{split}.json", json.loads(json.dumps(report)))
-    return report, metrics
+    return report, Evaluated(str(run.folder), run, outputs, metrics)
 
 
 def _score_translation(run: Run, pairs: list[tuple[str, str]],
@@ -108,6 +114,7 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]],
     report = {name: getattr(scores, name) for name in names} | {"perplexity": perplexity.perplexity}
     report["interval"] = {**scores.interval, **perplexity.interval}
     report["signature"] = scores.signature
+    report["search"] = asdict(search_errors(run, sources, generated, scored))
     return outputs, report, scores.statistics | {"perplexity": perplexity_statistics(nats, tokens)}
 
 

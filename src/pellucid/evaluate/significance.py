@@ -3,6 +3,8 @@
 A corpus metric is written as ``score(Σᵢ statistics[i])``: BLEU's statistics are n-gram counts, perplexity's are nats
 and tokens, accuracy's are hits and sentences. A bootstrap resample is a weighted sum of rows: no text is read twice.
 Bootstrap and paired test: Koehn (2004), "Statistical Significance Tests for Machine Translation Evaluation".
+Approximate randomisation: Riezler and Maxwell (2005), "On Some Pitfalls in Automatic Evaluation and Significance
+Testing for MT".
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 DEFAULT_RESAMPLES = 1000
+DEFAULT_TRIALS = 2000  # of approximate randomisation
 DEFAULT_SEED = 12345  # sacreBLEU's, so that its resamples and ours are the same sentences
+_ROUNDING = 1e-9  # by which equal differences may differ, in how they were summed
 
 
 @final
@@ -123,6 +127,51 @@ def paired_bootstrap(
     Raises:
         ValueError: if the two are different metrics or differ in their number of sentences, or `resamples` is below 1.
     """
+    _check_paired(a, b, names)
+    difference = corpus_score(a) - corpus_score(b)
+    resampled = resampled_scores(a, resamples, seed) - resampled_scores(b, resamples, seed)
+    extreme = int(np.sum(np.abs(resampled - resampled.mean()) >= abs(difference)))
+    return Comparison(a.name, names[0], names[1], difference, (extreme + 1) / (resamples + 1))
+
+
+def approximate_randomisation(
+    a: SentenceStatistics, b: SentenceStatistics, trials: int = DEFAULT_TRIALS, seed: int = DEFAULT_SEED
+) -> float:
+    """p of the hypothesis that it does not matter which system an output is from, two-sided.
+
+    In each trial every sentence's outputs change places between the systems with probability ½;
+    ``p = (1 + #{|dᵢ| ≥ |d|}) / (1 + trials)``. It asks nothing of the score's distribution, and converges to the exact
+    permutation test.
+
+    Raises:
+        ValueError: as in `paired_bootstrap`; or `trials` is below 1.
+    """
+    _check_paired(a, b, ("a", "b"))
+    if trials < 1:
+        raise ValueError(f"approximate randomisation needs at least one trial, got {trials}")
+    generator = np.random.default_rng(seed)
+    of_a, of_b = a.statistics.sum(axis=0), b.statistics.sum(axis=0)
+    moved = b.statistics - a.statistics
+    difference = abs(a.score(of_a) - b.score(of_b))
+    extreme = 0
+    for _ in range(trials):
+        change = generator.integers(2, size=len(moved)).astype(np.float64) @ moved
+        other = abs(a.score(of_a + change) - b.score(of_b - change))
+        extreme += not other < difference - _ROUNDING * (1 + difference)  # a NaN, of infinite scores, tells nothing
+    return (extreme + 1) / (trials + 1)
+
+
+def difference_interval(
+    a: SentenceStatistics, b: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED
+) -> tuple[float, float]:
+    """The 95 % percentile interval (low, high) of score(a) − score(b), over sentences drawn for both at once."""
+    _check_paired(a, b, ("a", "b"))
+    scores = np.sort(resampled_scores(a, resamples, seed) - resampled_scores(b, resamples, seed))
+    cut = resamples // 40
+    return float(scores[cut]), float(scores[resamples - 1 - cut])
+
+
+def _check_paired(a: SentenceStatistics, b: SentenceStatistics, names: tuple[str, str]) -> None:
     if a.name != b.name:
         raise ValueError(f"cannot compare {a.name} with {b.name}: a paired test needs one metric")
     if len(a.statistics) != len(b.statistics):
@@ -130,7 +179,3 @@ def paired_bootstrap(
             f"{names[0]} has {len(a.statistics)} sentences and {names[1]} has {len(b.statistics)}: "
             "a paired test needs the same sentences"
         )
-    difference = corpus_score(a) - corpus_score(b)
-    resampled = resampled_scores(a, resamples, seed) - resampled_scores(b, resamples, seed)
-    extreme = int(np.sum(np.abs(resampled - resampled.mean()) >= abs(difference)))
-    return Comparison(a.name, names[0], names[1], difference, (extreme + 1) / (resamples + 1))

@@ -1,0 +1,129 @@
+"""Approximate randomisation: the exact permutation test on small sets, sacreBLEU's test, and how often it is wrong."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
+
+from pellucid.evaluate.significance import (
+    SentenceStatistics,
+    approximate_randomisation,
+    corpus_score,
+    difference_interval,
+    mean_percentage,
+)
+from pellucid.evaluate.translation import translation_statistics
+
+WORDS = "the a small old cat dog house river sees finds near under quickly and then green door opens".split()
+
+
+def mean_metric(values: NDArray[np.float64]) -> SentenceStatistics:
+    return SentenceStatistics("mean", np.stack([values, np.ones(len(values))], axis=1), mean_percentage)
+
+
+def damaged(lines: list[str], rate: float, seed: int) -> list[str]:
+    random = np.random.default_rng(seed)
+    return [" ".join(str(random.choice(WORDS)) if random.random() < rate else word for word in line.split())
+            for line in lines]
+
+
+def corpus(n: int) -> list[str]:
+    random = np.random.default_rng(0)
+    return [" ".join(random.choice(WORDS, size=random.integers(5, 15))) for _ in range(n)]
+
+
+def exact_p(a: SentenceStatistics, b: SentenceStatistics) -> float:
+    """Over all 2ⁿ ways to exchange outputs."""
+    observed = abs(corpus_score(a) - corpus_score(b))
+    extreme = 0
+    for swaps in itertools.product([False, True], repeat=len(a.statistics)):
+        chosen = np.array(swaps)[:, None]
+        one, other = np.where(chosen, b.statistics, a.statistics), np.where(chosen, a.statistics, b.statistics)
+        extreme += abs(a.score(one.sum(0)) - b.score(other.sum(0))) >= observed - 1e-9
+    return extreme / 2 ** len(a.statistics)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_p_is_that_of_all_exchanges(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    a, b = mean_metric(random.normal(size=9) + 0.4 * seed), mean_metric(random.normal(size=9))
+    exact = exact_p(a, b)
+    error = 4 * np.sqrt(exact * (1 - exact) / 4000) + 1 / 4000  # of a share in as many trials
+    assert approximate_randomisation(a, b, trials=4000) == pytest.approx(exact, abs=error)
+
+
+def test_p_of_a_score_that_is_no_mean_is_that_of_all_exchanges() -> None:
+    references = corpus(10)
+    statistics = [translation_statistics(damaged(references, rate, seed), references)["bleu"]
+                  for rate, seed in ((0.1, 1), (0.35, 2))]
+    exact = exact_p(*statistics)
+    assert 0 < exact < 0.9
+    assert approximate_randomisation(*statistics, trials=2000) == pytest.approx(exact, abs=0.045)
+
+
+def test_p_of_three_sentences_by_hand() -> None:
+    """a is better by 1 in each of three sentences: of eight exchanges two give a difference as large."""
+    a, b = mean_metric(np.ones(3)), mean_metric(np.zeros(3))
+    assert exact_p(a, b) == 0.25
+    assert approximate_randomisation(a, b, trials=20_000) == pytest.approx(0.25, abs=0.015)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.23, 0.26])
+def test_p_is_sacrebleus(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "12345")
+    references = corpus(80)
+    baseline, system = damaged(references, 0.2, seed=2), damaged(references, rate, seed=3)
+    metrics = {"bleu": BLEU(), "chrf": CHRF()}
+    theirs = PairedTest([("a", baseline), ("b", system)], metrics, [references], test_type="ar", n_samples=2000)()[1]
+    ours_a, ours_b = translation_statistics(baseline, references), translation_statistics(system, references)
+    for name, key in (("bleu", "BLEU"), ("chrf", "chrF2")):
+        p = theirs[key][1].p_value
+        both = 4 * np.sqrt(2 * p * (1 - p) / 2000) + 2 / 2000  # two shares of as many trials, other exchanges in each
+        assert approximate_randomisation(ours_a[name], ours_b[name], trials=2000) == pytest.approx(p, abs=both)
+
+
+def test_equally_good_systems_are_told_apart_in_one_of_twenty_at_most() -> None:
+    """Sentences differ in difficulty, which both systems share; that is what pairing takes out."""
+    random = np.random.default_rng(1)
+    below, trials = 0, 600
+    for _ in range(trials):
+        difficulty = random.normal(size=40)
+        a, b = (mean_metric(difficulty + 0.5 * random.standard_t(3, size=40)) for _ in range(2))
+        below += approximate_randomisation(a, b, trials=199) <= 0.05
+    assert below / trials <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / trials)
+
+
+def test_a_system_does_not_differ_from_itself_and_order_does_not_matter() -> None:
+    random = np.random.default_rng(2)
+    a, b = mean_metric(random.normal(size=30)), mean_metric(random.normal(size=30))
+    assert approximate_randomisation(a, a, trials=50) == 1
+    assert approximate_randomisation(a, b, trials=500) == approximate_randomisation(b, a, trials=500)
+
+
+def test_infinite_scores_tell_nothing() -> None:
+    endless = SentenceStatistics("endless", np.ones((3, 1)), lambda _: float("inf"))
+    assert approximate_randomisation(endless, endless, trials=20) == 1
+
+
+def test_the_interval_of_a_difference_is_near_the_normal_one() -> None:
+    random = np.random.default_rng(3)
+    values = random.normal(size=(2, 400))
+    low, high = difference_interval(mean_metric(values[0]), mean_metric(values[1]))
+    gap = 100 * (values[0] - values[1])
+    error = gap.std() / np.sqrt(400)
+    assert low == pytest.approx(gap.mean() - 1.96 * error, abs=0.25 * error)
+    assert high == pytest.approx(gap.mean() + 1.96 * error, abs=0.25 * error)
+
+
+def test_wrong_pairs_and_no_trials_are_refused() -> None:
+    three, four = mean_metric(np.ones(3)), mean_metric(np.ones(4))
+    with pytest.raises(ValueError, match="the same sentences"):
+        approximate_randomisation(three, four)
+    with pytest.raises(ValueError, match="at least one trial, got 0"):
+        approximate_randomisation(three, three, trials=0)
