@@ -10,6 +10,7 @@ from collections.abc import Sequence
 VERBS = {
     "demo": "train English→French in about two minutes, score it, show translations and pictures",
     "recipes": "list the runs that ship, with their cost and expected score",
+    "plan": "what a run will take: parameters, operations, memory, disk, time",
     "train": "train a model from a recipe or a YAML file; run again, it resumes",
     "generate": "text to text, line by line, with a trained run",
     "translate": "the same as generate",

@@ -159,7 +159,7 @@ class Engine:
         """Self-attention of the newest tokens [R, D] → [R, D]"""
         steps, (rows, width) = state.steps[number], y.shape
         steps.append(self.joints[number](y))
-        places = torch.tensor([joint.data_ptr() for joint in steps])
+        places = torch.tensor([kernels.address(joint) for joint in steps])
         out = y.new_empty(rows, width, dtype=self.dtype)
         kernels.run("attend_past", self.dtype, places, state.ancestors, out, rows, len(steps), attention.n_heads,
                     width // attention.n_heads, _scale(attention))
