@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,6 +10,7 @@ from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
 from pellucid.plan.memory import decoding_shapes, largest_shapes, rehearse_average, rehearse_decoding, rehearse_update
 from pellucid.plan.process import baseline, kernel_bytes
+from pellucid.plan.products import PROBE, count_kernels
 from pellucid.plan.rehearsal import Holdings
 from pellucid.plan.workload import Shape, Workload, shapes_of
 from pellucid.precision import keep_kernels, resolve
@@ -75,9 +75,11 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
         peaks += [rehearse_decoding(greedy, workload, one, precision, machine.compiled).holdings | optimizer
                   for one in decoding_shapes(greedy, workload)]
     most = max(peaks, key=lambda held: sum(held.values()))
-    steps = math.inf if config.train.epochs else config.train.steps * config.train.accumulate
-    kinds = min(len(set(shapes)) * (workload.scale() or 1), steps)
-    return Budget(_beside(machine, round(update.products * kinds), (workload.count or 0) * _PAIR_BYTES) | most, shape)
+    probe = PROBE._replace(target=1) if workload.classes else PROBE
+    products = rehearse_update(config, workload, probe, machine.precision, machine.compiled).products
+    seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
+    kernels = count_kernels(products, shapes[:seen], (workload.scale() or 1) if seen == len(shapes) else 1)
+    return Budget(_beside(machine, kernels, (workload.count or 0) * _PAIR_BYTES) | most, shape)
 
 
 def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
@@ -87,7 +89,7 @@ def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     rehearsed = [(rehearse_decoding(config, workload, shape, precision, machine.compiled), shape) for shape in shapes]
     most, shape = max(rehearsed, key=lambda pair: pair[0].total)
     kinds = max(one.sentences for one in shapes) if precision == "bf16" else 0  # each number of those left
-    return Budget(_beside(machine, most.products * kinds, 0) | most.holdings, shape)
+    return Budget(_beside(machine, len(most.products) * kinds, 0) | most.holdings, shape)
 
 
 def _beside(machine: Machine, kernels: int, data: int) -> Holdings:

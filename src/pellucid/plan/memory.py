@@ -12,7 +12,7 @@ from pellucid.config import RunConfig
 from pellucid.decode.engine import Engine, step_for
 from pellucid.decode.generate import length_groups
 from pellucid.model.transformer import Transformer
-from pellucid.plan.rehearsal import Holdings, Ledger, rehearsal
+from pellucid.plan.rehearsal import Holdings, Ledger, Product, rehearsal
 from pellucid.plan.session import blank, model_of, session_of
 from pellucid.plan.workload import Shape, Workload
 from pellucid.train.averaging import mean_of
@@ -26,10 +26,10 @@ _SMALLEST = Shape(1, 2, 1)
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What a rehearsal says: bytes by holder at the peak, and how many products of matrices depend on the batch."""
+    """What a rehearsal says: bytes by holder at the peak, and the products of matrices."""
 
     holdings: Holdings
-    products: int
+    products: frozenset[Product]
 
     @property
     def total(self) -> int:
@@ -53,10 +53,11 @@ def rehearse_update(config: RunConfig, workload: Workload, shape: Shape, precisi
         for tensor in session.average.weights.values() if session.average else ():
             ledger.belongs("moving average", tensor)
         session.optimizer.register_step_pre_hook(lambda *_: _claim_gradients(model, ledger))
-        before, begun = set(ledger.products), len(ledger.events)
+        begun = len(ledger.events)
+        ledger.products.clear()
         with watch(model, session.optimizer):
             update(session)
-        return Rehearsed(ledger.peak(begun), len(ledger.products - before))
+        return Rehearsed(ledger.peak(begun), frozenset(ledger.products))
 
 
 def _say_what_is_logits(model: Any, ledger: Ledger) -> None:
@@ -104,7 +105,7 @@ def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, preci
                 _search(step, shape, beam, ledger)
             else:
                 step(blank(shape).source)
-        return Rehearsed(ledger.peak(begun), len(ledger.products))
+        return Rehearsed(ledger.peak(begun), frozenset(ledger.products))
 
 
 def _search(step: Any, shape: Shape, beam: int, ledger: Ledger) -> None:
