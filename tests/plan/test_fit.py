@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from pellucid.config import from_mapping
 from pellucid.plan import fit
-from pellucid.plan.budget import Budget
+from pellucid.plan.budget import Budget, Machine
 from pellucid.plan.workload import Shape
+
+NOTHING: Any = None
+BARE = Machine("fp32", False, 0, 0)
 
 
 def with_memory(monkeypatch: pytest.MonkeyPatch, base: int, each: int, step: int) -> list[int]:
@@ -35,7 +38,7 @@ def test_what_is_proposed_fits_and_hardly_more_would(base: int, each: int, step:
     with pytest.MonkeyPatch.context() as patch:
         tried = with_memory(patch, base, each, step)
         config: Any = from_mapping({"train": {"batch_tokens": batch}})
-        found = fit.largest_batch(config, None, None, memory, lambda line: None)  # type: ignore[arg-type]
+        found = fit.largest_batch(config, NOTHING, BARE, memory, lambda line: None)
     room = memory * (1 - fit.MARGIN)
 
     def total(size: int) -> int:
@@ -55,7 +58,7 @@ def test_what_is_proposed_fits_and_hardly_more_would(base: int, each: int, step:
 def test_sentences_are_counted_where_they_size_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     with_memory(monkeypatch, 0, 100, 1)
     config: Any = from_mapping({"train": {"batch_sentences": 32}})
-    found = fit.largest_batch(config, None, None, 10_000, lambda line: None)  # type: ignore[arg-type]
+    found = fit.largest_batch(config, NOTHING, BARE, 10_000, lambda line: None)
     assert (found.key, found.configured, found.fits) == ("batch_sentences", 32, True)
     assert found.largest is not None
     assert 80 <= found.largest <= 85

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pellucid.plan.plan import Plan
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_BAR = 24  # characters
+_BAR = 18  # characters
 
 
 @dataclass

@@ -114,7 +114,8 @@ class Engine:
         self.model = copy.deepcopy(model).eval()
         for module in self.model.modules():
             if isinstance(module, nn.Linear):
-                module.to(dtype)
+                module.weight, module.bias = (nn.Parameter(p.detach().to(dtype), requires_grad=False)
+                                              for p in (module.weight, module.bias))
         self.dtype = dtype
         self.output = model.output.weight.detach().to(dtype)
         self.layers = list(self.model.decoder.stack())

@@ -48,7 +48,7 @@ def largest_batch(config: RunConfig, workload: Workload, machine: Machine, memor
 
     low, high = 0, _MOST_TIMES * configured  # low fits, high is not known to
     size = configured
-    for _ in range(_TRIALS):
+    for _ in range(_TRIALS if machine.process < room else 0):
         low, high = (size, high) if fits(size) else (low, size)
         if high - low <= max(grain, low // 50):
             break
@@ -57,7 +57,7 @@ def largest_batch(config: RunConfig, workload: Workload, machine: Machine, memor
             size = (low + high) // 2 // grain * grain
         if not low < size < high:
             break
-    return Fit(memory, fits(configured), key, configured, low or None)
+    return Fit(memory, 0 < configured <= low, key, configured, low or None)
 
 
 def _next(totals: dict[int, int], low: int, high: int, room: float) -> int:
