@@ -19,6 +19,7 @@ own.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -162,7 +163,7 @@ class JoeyNMT(Batched):
 
 class Pellucid(Batched):
     """Ours: the search over the engine in the precision that the setting names, or over the plain step ("plain
-    fp32")."""
+    fp32"); batches are shared out as `generate` does it."""
 
     def __init__(self, setting: str, job: Job, folder: Path) -> None:
         import torch
@@ -182,12 +183,22 @@ class Pellucid(Batched):
         self.step = TransformerStep(model) if plain else step_for(model, precision)
         self.flags |= {"beam_size": self.search.beam_size, "length_penalty": self.search.length_penalty,
                        "kernels": kernels}
+        gc.freeze()  # as the command line does
 
-    def decode(self, sources: list[Ids], call: Call) -> list[Ids]:
+    def __call__(self, calls: list[Call], budget: int) -> dict[int, Ids]:
         from benchmarks.reference import search_batch
+        from pellucid.decode.workers import each
 
-        return [[*found.tokens, EOS] if found.finished else list(found.tokens)
-                for found in search_batch(self.step, sources, self.search, call)]
+        batches = [(call, [call.sentences[place] for place in group]) for call in calls
+                   for group in groups([len(self.job.sources[i]) for i in call.sentences], budget)]
+
+        def decode(batch: tuple[Call, list[int]]) -> list[Ids]:
+            call, numbers = batch
+            found = search_batch(self.step, [self.job.sources[i] for i in numbers], self.search, call)
+            return [[*one.tokens, EOS] if one.finished else list(one.tokens) for one in found]
+
+        return {i: ids for (_, numbers), outputs in zip(batches, each(decode, batches, self.step), strict=True)
+                for i, ids in zip(numbers, outputs, strict=True)}
 
 
 SYSTEMS: dict[str, Callable[[str, Job, Path], Decode]] = {

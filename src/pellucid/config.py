@@ -155,7 +155,8 @@ class DecodeConfig:
     top_p: float = 1.0
     seed: int = 1
     batch_tokens: int = 4096  # source tokens decoded together, padding counted
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    exact: bool = False
 
 
 @dataclass(frozen=True)

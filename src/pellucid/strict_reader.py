@@ -1,6 +1,7 @@
 """A mapping → a frozen dataclass, every key known, every value of its type; and the overrides of a command line.
 
-Only the types that a configuration needs: bool, int, float, str, Literal, tuples, unions with None, dataclasses.
+Only the types that configurations and studies need: bool, int, float, str, Literal, tuples, unions with None,
+dataclasses, and mappings, which are taken as they stand.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         return _read_tuple(get_args(kind), value, where)
     if dataclasses.is_dataclass(kind):
         return read_dataclass(kind, _as_split(kind, value), where)
-    return _read_scalar(kind, value, where)
+    return _read_scalar(dict if origin is dict else kind, value, where)
 
 
 def _as_split(kind: Any, value: Any) -> Any:
@@ -113,7 +114,7 @@ def _read_scalar(kind: Any, value: Any, where: str) -> Any:
             raise _wrong_type(where, value, "a number") from error
     if type(value) is kind:
         return value
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a mapping"}
     raise _wrong_type(where, value, names[kind])
 
 

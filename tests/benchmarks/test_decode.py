@@ -73,6 +73,8 @@ def prepared(case: Case, job: Job, folder: Path, system: str) -> decoders.Decode
 def test_every_system_finds_what_the_reference_finds(system: str, residual: str, search: Search,
                                                      lengths: list[int] | None, tmp_path: Path) -> None:
     case = replace(trained(residual), lengths=lengths)
+    if lengths and system == "ctranslate2" and search == BEAM:
+        pytest.skip("CTranslate2 shares out the probability of an end that it forbids")
     job = case.job(search, one_by_one=False)
     decode = prepared(case, job, tmp_path, system)
     if not is_exact(system, FP32[system], job):

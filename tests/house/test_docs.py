@@ -12,10 +12,12 @@ from typing import Any, Literal
 
 import pytest
 
+from pellucid.ablate.study import StudyFile
 from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.data.tasks import TASKS
 from pellucid.model import build
 from pellucid.recipes import read_recipe, recipe_names
+from pellucid.studies import study_names
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -107,6 +109,12 @@ def test_the_recipes_page_has_a_section_for_each_recipe() -> None:
         section = " ".join(text.split(f"## {name}\n")[1].split("\n## ")[0].split())
         assert f"pellucid train {name}" in section
         assert f"Cost: {read_recipe(name).about['cost']}" in section, name
+
+
+def test_the_studies_page_has_a_row_for_each_study_and_each_key() -> None:
+    first = {row[0].strip("`") for row in rows("studies.md")}
+    assert set(study_names()) <= first
+    assert {"about", *(field.name for field in dataclasses.fields(StudyFile))} <= first
 
 
 def test_every_kind_of_tokenizer_is_described() -> None:

@@ -23,13 +23,14 @@ BELOW = {
     "strict_reader": {"errors"},
     "config": {"errors", "strict_reader", "config_checks"}, "config_checks": {"errors", "config"},
     "files": {"errors"},
-    "recipes": {"errors"},
+    "recipes": {"errors"}, "studies": {"errors", "recipes"},
     "nn": set(),
+    "precision": set(),
     "model": {"nn", "config", "errors"},
     "data": {"config", "errors", "strict_reader", "files"},
-    "decode": {"nn", "model", "data", "config", "errors"},
+    "decode": {"nn", "model", "data", "config", "errors", "precision"},
 }
-PLAIN = ("errors", "strict_reader", "config", "recipes")  # neither torch nor numpy
+PLAIN = ("errors", "strict_reader", "config", "recipes", "studies")  # neither torch nor numpy
 BANNED_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 BANNED_CALLS = {"eval", "exec", "compile", "__import__"}
 BANNED_ATTRIBUTES = {("torch", "load"), ("torch", "save"), ("yaml", "unsafe_load"), ("yaml", "full_load"),

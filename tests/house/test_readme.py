@@ -15,11 +15,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pellucid.ablate import calibrate
+from pellucid.ablate.cells import cells_of
+from pellucid.ablate.study import read_study
 from pellucid.cli import VERBS, main
 from pellucid.config import from_mapping
 from pellucid.data.grammar import splits
 from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.recipes import read_recipe, recipe_names
+from pellucid.studies import study_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -70,6 +74,7 @@ def own_yaml(page: str) -> dict[str, str]:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Callable[[Path], None]) -> Path:
     """A folder with what the reader of the documents would have in it; commands run there."""
+    monkeypatch.setattr(calibrate, "SECONDS", 0.0)
     stand_ins(tmp_path)
     made = splits(train=300, validation=30, test=30, seed=1)
     for name, (split, side) in TEXTS.items():
@@ -85,6 +90,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Callable[[P
 
 def toy(words: list[str]) -> list[str]:
     """A verb's words, with a training cut down to a moment."""
+    if words[0] == "ablate" and len(words) > 1:
+        pieces = ["--tokenizer.vocab_size", "150"] if "sentencepiece" in words else []
+        return [*words, *([] if "--dry-run" in words else ["--dry-run"]), *TOY_DATA, *pieces]
     if words[0] not in ("demo", "train") or "--dry-run" in words or "--help" in words:
         return words
     name = "demo" if words[0] == "demo" else words[1]
@@ -143,9 +151,15 @@ def test_every_command_and_every_python_block_runs(page: str, desk: Path, monkey
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_configuration_shown_resolves(page: str) -> None:
+def test_every_configuration_and_study_shown_resolves(page: str, tmp_path: Path) -> None:
+    for name, body in own_yaml(page).items():
+        (tmp_path / name).write_text(body, encoding="utf-8")
     for body in fences(page, "yaml"):
-        from_mapping(yaml.safe_load(body))
+        mapping = yaml.safe_load(body)
+        if "factors" in mapping:
+            assert cells_of(read_study(str(tmp_path / body.split()[1]), {}))
+        else:
+            from_mapping(mapping)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -157,6 +171,8 @@ def test_every_command_in_the_running_text_is_one_that_exists(page: str) -> None
             assert re.search(rf"^{verb}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), span
         elif not verb.startswith("-"):
             assert verb in VERBS, f"{page}: {span}"
+            if verb == "ablate" and rest and rest[0].islower():
+                assert rest[0] in study_names(), f"{page}: {span}"
             if verb == "train" and rest and re.fullmatch(r"[a-z0-9-]*[a-z0-9]", rest[0]) and rest[0][0] != "-":
                 assert rest[0] in recipe_names(), f"{page}: {span}"
 

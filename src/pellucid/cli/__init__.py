@@ -17,6 +17,7 @@ VERBS = {
     "classify": "text to label and probabilities, line by line",
     "score": "the log-probability of given targets",
     "evaluate": "score runs on unseen data, with intervals, and compare them",
+    "ablate": "run a study: factors × seeds, to a report with intervals and corrected tests",
     "inspect": "look inside a run: figures and one self-contained page",
     "tokenizer": "train or look at a tokenizer on its own",
 }

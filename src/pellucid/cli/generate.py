@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ class Generate:
     """Text to text, one line in, one line out; an empty line for an empty line.
 
     Further search options as --decode.key value: temperature, top_k, top_p, seed, min_length, max_length,
-    length_penalty, no_repeat_ngram, batch_tokens.
+    length_penalty, no_repeat_ngram, batch_tokens, precision, exact.
     """
 
     run: tyro.conf.Positional[Path]
@@ -54,6 +55,7 @@ def main(program: str, words: Sequence[str]) -> int:
 
     other_than(arguments.output, arguments.input, arguments.prefix)
     run = load(arguments.run)
+    gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
     options = search_options(run.config, arguments, overrides)
     prefixes = None if arguments.prefix is None else read_lines(str(arguments.prefix))
     number = 0

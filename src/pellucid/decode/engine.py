@@ -1,9 +1,10 @@
 """The fast step: what `TransformerStep` computes, from frozen weights, and without moving what has been seen.
 
-- Weights are cast once; queries, keys and values are one product, and so are the keys and values of the source for all
-  layers together.
-- The queries, keys and values of a step stay where that step's product left them. A hypothesis finds its past through a
-  table of ancestors, its source through the number of its sentence: choosing rows moves small integers alone.
+- Weights are packed once for the products; keys and values of the source are one product for all layers.
+- Encoding and each step are one call of a kernel, which executes a `Program`. Source tokens are packed without padding.
+- The keys and values of a step stay where that step's product left them. A hypothesis finds its past through a table
+  of ancestors, its source through the number of its sentence: choosing rows moves small integers alone.
+- Each row is computed by itself, in one order of summation: the same bits in any batch.
 
 It serves softmax attention without bias, rotation or window, on a CPU with compiled kernels; `obstacle` names what a
 model has that it does not know, and the plain step decodes that.
@@ -11,21 +12,26 @@ model has that it does not know, and the plain step decodes that.
 
 from __future__ import annotations
 
-import copy
 import math
 import weakref
 from collections.abc import Iterator
+from ctypes import addressof, c_void_p
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from pellucid.decode.program import Buffer, Program, Step
+from pellucid.decode.step import Step as Steps
 from pellucid.decode.stepper import TransformerStep
-from pellucid.model.decoder import DecoderLayer
 from pellucid.model.transformer import Transformer
 from pellucid.nn import kernels
+from pellucid.nn.embeddings import Embedding
+from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.multi_head_attention import MultiHeadAttention
+from pellucid.nn.positional_encoding import NoPosition
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 from pellucid.precision import resolve
 
@@ -33,35 +39,29 @@ _LANES = 16  # numbers that the kernels take at once
 
 
 @dataclass
-class EngineState:
+class Memory:
     """What decoding remembers between two steps.
 
     Attributes:
-        source: keys and values of every layer, [B, S, layers · 2 · D].
-        lengths: [B], of the real source tokens, which come first.
+        source: keys and values of every layer, [source tokens, layers · 2 · D], the sentences one behind the other.
+        firsts, lengths: [B], the first row of each sentence there, and how many.
+        longest: of the lengths.
         sentences: [R], whose hypothesis a row is.
         ancestors: [R, t], int32: the row of this row's hypothesis at each step.
-        steps: of each layer the queries, keys and values [R_t, 3·D] of each step.
+        steps: the keys and values [layers, R_t, 2·D] of each step.
+        places: where they are, [t or more, layers].
+        buffers: what a step works in.
     """
 
     source: Tensor
+    firsts: Tensor
     lengths: Tensor
+    longest: int
     sentences: Tensor
     ancestors: Tensor
-    steps: list[list[Tensor]] = field(default_factory=list)
-
-
-class Joint(nn.Module):
-    """Several projections of one input as one product."""
-
-    def __init__(self, projections: list[nn.Linear], dtype: torch.dtype) -> None:
-        super().__init__()
-        self.weight = torch.cat([p.weight.detach() for p in projections]).to(dtype)
-        self.bias = torch.cat([p.bias.detach() for p in projections]).to(dtype)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[..., D] → [..., the outputs of all, one behind the other]"""
-        return F.linear(x.to(self.weight.dtype), self.weight, self.bias)
+    places: Tensor
+    steps: list[Tensor] = field(default_factory=list)
+    buffers: dict[int, Tensor] = field(default_factory=dict)
 
 
 def obstacle(model: Transformer) -> str | None:
@@ -75,31 +75,33 @@ def obstacle(model: Transformer) -> str | None:
             return f"positions are {type(attention.position).__name__}"
         if (attention.query.in_features // attention.n_heads) % _LANES:
             return f"the width of a head is no multiple of {_LANES}"
+    if any(module.outer.in_features % _LANES for module in model.modules()
+           if isinstance(module, FeedForward | GatedFeedForward)):
+        return f"the inner width of the feed-forward layer is no multiple of {_LANES}"
     return "attention has a window" if model.window_size is not None else None
 
 
-def step_for(model: Transformer, precision: str) -> Engine | TransformerStep:
+def step_for(model: Transformer, precision: str) -> Steps[tuple[Tensor, Tensor | None], Any]:
     """The engine for `model` as it is now, made once; the plain step, in fp32, where it does not know the model.
 
     Args:
         model: in evaluation mode.
-        precision: "auto", "fp32" or "bf16".
+        precision: "auto", "fp32", "bf16" or "int8".
     """
     if obstacle(model) is not None:
         return TransformerStep(model)
-    dtype = torch.bfloat16 if resolve(precision, model.output.weight.device) == "bf16" else torch.float32
-    state = dtype, sum(parameter._version for parameter in model.parameters())
+    precision = resolve(precision, model.output.weight.device)
+    state = precision, sum(parameter._version for parameter in model.parameters())
     if model not in _engines or _engines[model][0] != state:
-        _engines[model] = state, Engine(model, dtype)
+        _engines[model] = state, Engine(model, precision)
     return _engines[model][1]
 
 
-_engines: weakref.WeakKeyDictionary[Transformer, tuple[tuple[torch.dtype, int], Engine]] = weakref.WeakKeyDictionary()
+_engines: weakref.WeakKeyDictionary[Transformer, tuple[tuple[str, int], Engine]] = weakref.WeakKeyDictionary()
 
 
 def _attentions(model: Transformer) -> Iterator[MultiHeadAttention]:
-    for layer in model.decoder.stack():
-        yield from (layer.self_attention, layer.cross_attention)
+    return (module for module in model.modules() if isinstance(module, MultiHeadAttention))
 
 
 class Engine:
@@ -107,80 +109,113 @@ class Engine:
 
     Args:
         model: with no `obstacle`; later changes of its weights are not seen.
-        dtype: of the products and of what is remembered, bf16 or fp32.
+        precision: of the products, "fp32", "bf16" or "int8".
     """
 
-    def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
-        self.model = copy.deepcopy(model).eval()
-        for module in self.model.modules():
-            if isinstance(module, nn.Linear):
-                module.weight, module.bias = (nn.Parameter(p.detach().to(dtype), requires_grad=False)
-                                              for p in (module.weight, module.bias))
-        self.dtype = dtype
-        self.output = model.output.weight.detach().to(dtype)
-        self.layers = list(self.model.decoder.stack())
-        self.joints = [Joint([a.query, a.key, a.value], dtype) for a in (one.self_attention for one in self.layers)]
-        self.source = Joint([projection for layer in self.layers
-                             for projection in (layer.cross_attention.key, layer.cross_attention.value)], dtype)
+    def __init__(self, model: Transformer, precision: str) -> None:
+        self.width = model.output.weight.shape[1]
+        self.layers = len(model.decoder.layers)
+        self.source_places, self.target_places = (
+            Places(part.position, self.width) for part in (model.encoder, model.decoder))
+        n_heads = next(_attentions(model)).n_heads
+        self.encoder, self.decoder = (Program(precision, self.width, n_heads) for _ in range(2))
+        self._write_encoder(model)
+        self._write_decoder(model)
 
-    def start(self, source: tuple[Tensor, Tensor | None]) -> EngineState:
+    def _write_encoder(self, model: Transformer) -> None:
+        """Figure 1, left, and the keys and values that the right half will ask for."""
+        program = self.encoder
+        program.embed(_table(model.source_embedding))
+        for layer in model.encoder.stack():
+            program.connect(layer.residual_1, partial(program.attend, layer.self_attention))
+            program.connect(layer.residual_2, partial(program.feed_forward, layer.feed_forward))
+        program.close(model.encoder.closing_norm)
+        program.multiply(Buffer.SOURCE, *(projection for layer in model.decoder.stack() for projection in
+                                          (layer.cross_attention.key, layer.cross_attention.value)))
+
+    def _write_decoder(self, model: Transformer) -> None:
+        """Figure 1, right, for the newest tokens."""
+        program = self.decoder
+        program.embed(_table(model.target_embedding))
+        for number, layer in enumerate(model.decoder.stack()):
+            past, source = layer.self_attention, layer.cross_attention
+            program.connect(layer.residual_1, partial(program.attend_past, past, number, self.layers))
+            program.connect(layer.residual_2, partial(program.attend_source, source, number, self.layers))
+            program.connect(layer.residual_3, partial(program.feed_forward, layer.feed_forward))
+        program.close(model.decoder.closing_norm)
+        program.multiply(Buffer.LOGITS, model.output.weight)
+
+    def start(self, source: tuple[Tensor, Tensor | None]) -> Memory:
         """Encodes (ids [B, S], real [B, S] or None), padding at the end."""
         ids, real = source
-        with self._precision():
-            memory, _ = self.model.encode(ids, real)
-            keys_and_values = self.source(memory)
         rows, longest = ids.shape
-        lengths = torch.full((rows,), longest) if real is None else real.sum(1)
-        return EngineState(keys_and_values, lengths, torch.arange(rows), torch.empty(rows, 0, dtype=torch.int32),
-                           [[] for _ in self.layers])
+        real = torch.ones_like(ids, dtype=torch.bool) if real is None else real
+        lengths = real.sum(1)
+        firsts = lengths.cumsum(0) - lengths
+        sentences = torch.arange(rows).repeat_interleave(lengths)
+        positions = torch.arange(len(sentences)) - firsts[sentences]
+        buffers = self.encoder.buffers(len(sentences))
+        nothing = torch.empty(len(sentences), 0, dtype=torch.int32)
+        memory = Memory(buffers[Buffer.SOURCE], firsts, lengths, longest, sentences, nothing,
+                        torch.empty(0, self.layers, dtype=torch.int64))
+        self._run(self.encoder, memory, buffers, ids[real], self.source_places.first(longest), positions)
+        memory.sentences, memory.ancestors = torch.arange(rows), nothing[:rows]
+        return memory
 
-    def step(self, state: EngineState, tokens: Tensor) -> tuple[Tensor, EngineState]:
-        """tokens [R] → logits [R, V], typed as the products are, and the state after them."""
-        own = torch.arange(len(tokens), dtype=torch.int32)[:, None]
-        state.ancestors = torch.cat([state.ancestors, own], dim=1)
-        here = torch.tensor([state.ancestors.shape[1] - 1])
-        with self._precision():
-            y = self.model.decoder.position.embed(self.model.target_embedding(tokens[:, None]), here)[:, 0]  # [R, D]
-            for number, layer in enumerate(self.layers):
-                y = self._layer(y, number, layer, state)
-            y = self.model.decoder.closing_norm(y)
-            return F.linear(y.to(self.dtype), self.output), state
+    def step(self, state: Memory, tokens: Tensor) -> tuple[Tensor, Memory]:
+        """tokens [R] → logits [R, V] in fp32, good until the next step, and the state after them."""
+        rows, seen = len(tokens), state.ancestors.shape[1]
+        state.ancestors = torch.cat([state.ancestors, torch.arange(rows, dtype=torch.int32)[:, None]], dim=1)
+        if not state.buffers or len(state.buffers[Buffer.STREAM]) < rows:
+            state.buffers = self.decoder.buffers(rows) | {Buffer.SOURCE: state.source}
+        self._make_room(state, rows, seen)
+        self._run(self.decoder, state, state.buffers, tokens, self.target_places.first(seen + 1))
+        return state.buffers[Buffer.LOGITS][:rows], state
 
-    def select(self, state: EngineState, rows: Tensor) -> EngineState:
+    def select(self, state: Memory, rows: Tensor) -> Memory:
         """The rows [R'] of the state."""
         state.sentences, state.ancestors = state.sentences[rows], state.ancestors[rows]
         return state
 
-    def _layer(self, y: Tensor, number: int, layer: DecoderLayer, state: EngineState) -> Tensor:
-        y = layer.residual_1(y, lambda y: self._attend_past(y, number, layer.self_attention, state))
-        y = layer.residual_2(y, lambda y: self._attend_source(y, number, layer.cross_attention, state))
-        return layer.residual_3(y, layer.feed_forward)
+    def _make_room(self, state: Memory, rows: int, seen: int) -> None:
+        """For the keys and values of a step."""
+        state.steps.append(torch.empty(self.layers, rows, 2 * self.width, dtype=self.decoder.dtype))
+        layers = state.steps[-1].unbind()
+        if seen == len(state.places):
+            state.places = torch.cat([state.places, torch.zeros(max(seen, 16), self.layers, dtype=torch.int64)])
+        state.places[seen] = torch.tensor([layer.data_ptr() for layer in layers])
+        for number, layer in enumerate(layers):
+            state.buffers[Buffer.REMEMBERED + number] = layer
 
-    def _attend_past(self, y: Tensor, number: int, attention: MultiHeadAttention, state: EngineState) -> Tensor:
-        """Self-attention of the newest tokens [R, D] → [R, D]"""
-        steps, (rows, width) = state.steps[number], y.shape
-        steps.append(self.joints[number](y))
-        places = torch.tensor([kernels.address(joint) for joint in steps])
-        out = y.new_empty(rows, width, dtype=self.dtype)
-        kernels.run("attend_past", self.dtype, places, state.ancestors, out, rows, len(steps), attention.n_heads,
-                    width // attention.n_heads, _scale(attention))
-        projected: Tensor = attention.output(out)
-        return projected
-
-    def _attend_source(self, y: Tensor, number: int, attention: MultiHeadAttention, state: EngineState) -> Tensor:
-        """Cross-attention of the newest tokens [R, D] → [R, D]"""
-        rows, width = y.shape
-        q = F.linear(y.to(self.dtype), attention.query.weight, attention.query.bias)
-        out = torch.empty_like(q)
-        kernels.run("attend_source", self.dtype, q, state.source[:, :, 2 * number * width:], state.sentences,
-                    state.lengths, out, rows, *state.source.shape[1:], attention.n_heads, width // attention.n_heads,
-                    _scale(attention))
-        projected: Tensor = attention.output(out)
-        return projected
-
-    def _precision(self) -> torch.autocast:
-        return torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.dtype == torch.bfloat16)
+    def _run(self, program: Program, state: Memory, buffers: dict[int, Tensor], tokens: Tensor, places: Tensor,
+             positions: Tensor | None = None) -> None:
+        pointers = (c_void_p * (Buffer.REMEMBERED + self.layers))()
+        for number, buffer in buffers.items():
+            pointers[number] = buffer.data_ptr()
+        tokens = tokens.contiguous()
+        program.run(Step(addressof(pointers), len(tokens), state.ancestors.shape[1], state.longest, tokens.data_ptr(),
+                         None if positions is None else positions.data_ptr(), places.data_ptr(),
+                         state.places.data_ptr(), state.ancestors.data_ptr(), state.sentences.data_ptr(),
+                         state.firsts.data_ptr(), state.lengths.data_ptr()))
 
 
-def _scale(attention: MultiHeadAttention) -> float:
-    return math.sqrt(attention.n_heads / attention.query.in_features)
+def _table(embedding: Embedding) -> Tensor:
+    """√D·E"""
+    return embedding.weight.detach() * math.sqrt(embedding.weight.shape[1])
+
+
+class Places:
+    """What a position adds to the embedding of its token; each is computed once, by itself."""
+
+    def __init__(self, position: NoPosition, width: int) -> None:
+        self.position = position
+        self.table = torch.empty(0, width)
+
+    def first(self, count: int) -> Tensor:
+        """At least the first `count`, [count or more, D]."""
+        table = self.table
+        if len(table) < count:
+            nothing = torch.zeros(1, 1, table.shape[1])
+            new = [self.position.embed(nothing, torch.tensor([place]))[0] for place in range(len(table), count)]
+            self.table = table = torch.cat([table, *new])
+        return table

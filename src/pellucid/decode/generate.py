@@ -16,9 +16,10 @@ from pellucid.data.batching import pad
 from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD
-from pellucid.decode.engine import step_for
+from pellucid.decode.engine import Engine, step_for
 from pellucid.decode.options import Hypothesis, SearchOptions, Specials
 from pellucid.decode.search import search
+from pellucid.decode.workers import each
 from pellucid.model.transformer import Transformer
 
 SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
@@ -103,11 +104,16 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
     done = len(texts) - len(filled)
     with evaluating(model):
         step = step_for(model, config.precision)
-        for group in length_groups([len(ids) for ids in sources], config.batch_tokens):
+
+        def decode(group: Sequence[int]) -> list[list[Hypothesis]]:
             ids, real = pad([sources[i] for i in group])
             source = (ids.to(device), None if real is None else real.to(device))
-            found = search(step, source, len(group), options, SPECIALS, [starts[i] for i in group],
-                           [first + filled[i] for i in group])
+            return search(step, source, len(group), options, SPECIALS, [starts[i] for i in group],
+                          [first + filled[i] for i in group])
+
+        alone = config.exact and not isinstance(step, Engine)  # the engine's rows do not see each other anyway
+        groups = list(length_groups([len(ids) for ids in sources], 1 if alone else config.batch_tokens))
+        for group, found in zip(groups, each(decode, groups, step), strict=True):
             for i, hypotheses in zip(group, found, strict=True):
                 results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))
             done += len(group)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -45,9 +47,14 @@ def _is_simple(logits: Tensor, live: Rows, rules: Rules, count: int) -> bool:
 def _in_one_pass(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
     specials = rules.specials
     too_short = live.tokens.shape[1] < rules.options.min_length
-    forbidden = torch.tensor([specials.pad, specials.bos, *([specials.eos] if too_short else [])])
+    forbidden = _ids(specials.pad, specials.bos, *([specials.eos] if too_short else []))
     values = torch.empty(len(logits), count)
     ids = torch.empty(len(logits), count, dtype=torch.int64)
     logits = logits.contiguous()
     kernels.run("rank", logits.dtype, logits, values, ids, *logits.shape, count, forbidden, len(forbidden))
     return values, ids
+
+
+@functools.cache
+def _ids(*tokens: int) -> Tensor:
+    return torch.tensor(tokens)

@@ -33,7 +33,7 @@ class Step(Protocol[Source_contra, State]):
         The first tokens come on the CPU, later ones on the device of the logits.
 
         Returns:
-            logits [R, V], float32, and the state that has seen `tokens`. The old state is not used again.
+            logits [R, V], float32 or bfloat16, and the state that has seen `tokens`. The old state is not used again.
         """
         ...
 

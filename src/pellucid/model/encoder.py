@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn
 
@@ -48,6 +48,12 @@ class Encoder(nn.Module):
         self.dropout = dropout
         self.layers = nn.ModuleList(layers)
         self.closing_norm = closing_norm
+
+    def stack(self) -> Iterator[EncoderLayer]:
+        """The layers, bottom to top."""
+        for layer in self.layers:
+            assert isinstance(layer, EncoderLayer)
+            yield layer
 
     def forward(self, x: Tensor, mask: Mask) -> Tensor:
         """Embedded tokens [B, S, D] → memory [B, S, D]"""

@@ -52,24 +52,33 @@ def read_recipe(name: str) -> Recipe:
     Raises:
         ConfigError: neither; or the file is no YAML mapping.
     """
-    shipped = name in recipe_names()
-    path = _FOLDER / f"{name}.yaml" if shipped else Path(name)
+    return read_shipped(name, _FOLDER, "recipe")
+
+
+def read_shipped(name: str, folder: Path, kind: str) -> Recipe:
+    """The YAML file `name` of a `folder` of those that ship, or the one at this path; errors call it a `kind`.
+
+    Raises:
+        ConfigError: neither; or the file is no YAML mapping.
+    """
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    path = folder / f"{name}.yaml" if name in names else Path(name)
     try:
         mapping = yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)
     except FileNotFoundError as error:
-        near = difflib.get_close_matches(name, recipe_names(), n=1)
+        near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise ConfigError("there is no such recipe or file", where=name,
-                          fix=f"{hint}the recipes are {', '.join(recipe_names())}") from error
+        raise ConfigError(f"there is no such {kind} or file", where=name,
+                          fix=f"{hint}those that ship are {', '.join(names)}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the configuration cannot be read", where=name, why=str(error)) from error
+        raise ConfigError("the file cannot be read", where=name, why=str(error)) from error
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise ConfigError("the configuration is no YAML", where=where,
+        raise ConfigError("the file is no YAML", where=where,
                           why=str(getattr(error, "problem", error))) from error
     if not isinstance(mapping, dict):
-        raise ConfigError("the configuration must be a mapping of keys to values", where=str(path))
+        raise ConfigError("the file must be a mapping of keys to values", where=str(path))
     about = mapping.pop("about", {})
     if not isinstance(about, dict):
         raise ConfigError("about must be a mapping", where=str(path))

@@ -31,9 +31,8 @@ _SIGNATURES: dict[str, list[type]] = {
     "soften_rows": [c_void_p, c_void_p],
     "soften_rows_backward": [c_void_p, c_void_p, c_void_p],
     "exponentiate": [c_void_p] * 5 + [c_int64, c_int64],
-    "attend_past": [c_void_p] * 3 + [c_int64] * 4 + [c_float],
-    "attend_source": [c_void_p] * 5 + [c_int64] * 5 + [c_float],
-    "rank": [c_void_p] * 3 + [c_int64] * 3 + [c_void_p, c_int64],
+    "execute": [c_void_p, c_int64, c_void_p],
+    "rank": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64],
 }
 _SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
 _functions: dict[str, Callable[..., Any]] = {}
@@ -54,6 +53,7 @@ def load(path: Path | None) -> None:
             function = library[f"{name}_{suffix}"]
             function.argtypes, function.restype = arguments, None
             _functions[f"{name}_{suffix}"] = function
+    _functions["use_threads"] = library["use_threads"]
 
 
 @contextlib.contextmanager
@@ -97,6 +97,12 @@ def run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
     _functions[f"{name}_{_SUFFIX[dtype]}"](*[
         address(a) if isinstance(a, Tensor) else ctypes.byref(a) if isinstance(a, ctypes.Structure) else a
         for a in arguments])
+
+
+def use_threads(count: int) -> None:
+    """How many threads kernels and torch's own take when the calling thread calls them."""
+    torch.get_num_threads()  # torch sets its own number when a thread first asks
+    _functions["use_threads"](c_int64(count))
 
 
 class Heads(ctypes.Structure):

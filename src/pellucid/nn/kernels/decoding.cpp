@@ -1,78 +1,445 @@
-// engine.py and ranking.py: one step of decoding for many hypotheses, in which nothing is moved. What a hypothesis has
-// seen is found by where it lies: its own past through the rows that were its ancestors, its source by its sentence.
+// decode/engine.py and decode/ranking.py: the layers over packed rows as a list of operations, run in one call. Each row
+// is computed alone and in one order of summation, so that its bits do not depend on the rows beside it. Nothing that
+// was seen is moved: a hypothesis finds its past through the rows that were its ancestors, its source by its sentence.
 
+#pragma GCC optimize("no-associative-math")  // sums in the order in which they are written
 #include "numbers.h"
+#include <omp.h>
 
-// softmax(scale · q Kᵀ) V for one row, all heads; key(t) points to the key at t, its value lies `width · heads` behind.
-template <class T, class Key>
-static void attend_row(const T *q, Key key, i64 seen, i64 heads, i64 width, float scale, float *scratch, T *out) {
-    i64 d = heads * width;
-    float *query = scratch, *sum = query + d, *p = sum + d;  // p [heads, seen]
-    for (i64 i = 0; i < d; i += LANES) {
-        write(query + i, read(q + i) * scale);
-        write(sum + i, Lanes{});
+static const i64 PANEL = 64;  // columns of a packed matrix that lie together: [outer / 64][inner / group][64][group]
+static const i64 TILE = 6;    // rows that are multiplied by a panel at once
+static const i64 BLOCK = 96;  // rows that a thread takes at once
+
+enum { EMBED, MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST, QUANTIZE };
+enum { LINEAR, RELU, GELU, SWISH };
+enum { SCALES = 9 };  // the buffer of the rows' scales, where products are in bytes
+enum { NO_NORM, LAYER_NORM, RMS_NORM, STD_NORM };
+
+// What goes in and out are numbers of buffers; the rest as each operation below tells.
+struct Operation {
+    i64 kind, from, from_stride, to, inner, outer, variant, heads, keys, keys_at, stride;
+    const void *weight;
+    const float *gain, *bias;
+    const int32_t *shift;
+    float scalar, epsilon;
+};
+
+struct Step {
+    void **buffers;
+    i64 rows, seen, longest;
+    const i64 *tokens;         // [rows]
+    const i64 *positions;      // [rows], or null: all rows are at the last that was seen
+    const float *places;       // [positions, D], what each adds to the embedding
+    const i64 *steps;          // [seen, layers], pointers to the joint keys and values [R_t, 2·D]
+    const int32_t *ancestors;  // [rows, seen]
+    const i64 *sentences;      // [rows]
+    const i64 *firsts, *lengths;  // of each sentence, the first of its packed source rows and their number
+};
+
+typedef uint8_t ByteLanes __attribute__((vector_size(16)));
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+// a [N, inner] times one panel, both fp32.
+template <i64 N> static inline void product(const float *a, const float *panel, i64 inner, Lanes (&sum)[N][4]) {
+    for (i64 k = 0; k < inner; k++, panel += PANEL) {
+        Lanes b[4] = {read(panel), read(panel + 16), read(panel + 32), read(panel + 48)};
+        for (i64 r = 0; r < N; r++)
+            for (i64 c = 0; c < 4; c++) sum[r][c] += a[r * inner + k] * b[c];
     }
-    for (i64 t = 0; t < seen; t++) {
-        const T *k = key(t);
-        for (i64 h = 0; h < heads; h++) {
-            Lanes dot = {};
-            for (i64 i = h * width; i < (h + 1) * width; i += LANES) dot += read(query + i) * read(k + i);
-            float total = 0;
-            for (i64 i = 0; i < LANES; i++) total += dot[i];
-            p[h * seen + t] = total;
+}
+
+// Both bf16, two of the inner numbers at once, sums in fp32.
+template <i64 N> static inline void product(const bf16 *a, const bf16 *panel, i64 inner, Lanes (&sum)[N][4]) {
+    for (i64 k = 0; k < inner; k += 2, panel += 2 * PANEL) {
+#ifdef __AVX512BF16__
+        __m512bh b[4];
+        for (i64 c = 0; c < 4; c++) b[c] = (__m512bh)_mm512_loadu_si512(panel + 32 * c);
+        for (i64 r = 0; r < N; r++) {
+            int pair;
+            memcpy(&pair, a + r * inner + k, 4);
+            __m512bh both = (__m512bh)_mm512_set1_epi32(pair);
+            for (i64 c = 0; c < 4; c++) sum[r][c] = (Lanes)_mm512_dpbf16_ps((__m512)sum[r][c], both, b[c]);
+        }
+#else
+        for (i64 c = 0; c < 4; c++) {
+            LaneBits both;
+            memcpy(&both, panel + 32 * c, sizeof both);
+            Lanes first = (Lanes)(both << 16), second = (Lanes)(both & 0xffff0000u);
+            for (i64 r = 0; r < N; r++)
+                sum[r][c] += get(a[r * inner + k]) * first + get(a[r * inner + k + 1]) * second;
+        }
+#endif
+    }
+}
+
+// A row in bytes around 128 times a matrix in bytes around 0, four of the inner numbers at once.
+template <i64 N> static inline void product(const uint8_t *a, const int8_t *panel, i64 inner, IntLanes (&sum)[N][4]) {
+    for (i64 k = 0; k < inner; k += 4, panel += 4 * PANEL) {
+#ifdef __AVX512VNNI__
+        __m512i b[4];
+        for (i64 c = 0; c < 4; c++) b[c] = _mm512_loadu_si512(panel + 64 * c);
+        for (i64 r = 0; r < N; r++) {
+            int four;
+            memcpy(&four, a + r * inner + k, 4);
+            __m512i all = _mm512_set1_epi32(four);
+            for (i64 c = 0; c < 4; c++) sum[r][c] = (IntLanes)_mm512_dpbusd_epi32((__m512i)sum[r][c], all, b[c]);
+        }
+#else
+        for (i64 r = 0; r < N; r++)
+            for (i64 c = 0; c < 4; c++)
+                for (i64 i = 0; i < LANES; i++)
+                    for (i64 j = 0; j < 4; j++) sum[r][c][i] += a[r * inner + k + j] * panel[64 * c + 4 * i + j];
+#endif
+    }
+}
+
+static inline Lanes error_function(Lanes x) {  // Abramowitz and Stegun 7.1.26, to 1.5e-7
+    Lanes a = x < 0 ? -x : x, t = 1.0f / (1.0f + 0.3275911f * a);
+    Lanes p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    Lanes y = 1.0f - p * exponential(-a * a);
+    return x < 0 ? -y : y;
+}
+
+static inline Lanes activate(Lanes x, i64 variant) {
+    if (variant == RELU) return x > 0 ? x : Lanes{};
+    if (variant == GELU) return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
+    if (variant == SWISH) return x / (1.0f + exponential(-x));
+    return x;
+}
+
+static inline float total(Lanes x) {
+#ifdef __AVX512F__
+    return _mm512_reduce_add_ps((__m512)x);
+#else
+    float sum = 0;
+    for (i64 i = 0; i < LANES; i++) sum += x[i];
+    return sum;
+#endif
+}
+
+static inline float largest(Lanes x) {
+    float highest = x[0];
+    for (i64 i = 1; i < LANES; i++) highest = x[i] > highest ? x[i] : highest;
+    return highest;
+}
+
+// The first `count` numbers of x into `to`, or all sixteen.
+template <class T> static inline void write_some(T *to, Lanes x, i64 count) {
+    if (count >= LANES) return write(to, x);
+    for (i64 i = 0; i < count; i++) put(to + i, x[i]);
+}
+
+static inline Lanes read_some(const float *from, i64 count) {
+    if (count >= LANES) return read(from);
+    Lanes x = {};
+    for (i64 i = 0; i < count; i++) x[i] = from[i];
+    return x;
+}
+
+// The sums of one row and sixteen columns (or `count`, the last): biased, activated, into `to`, or added to `scalar`
+// times what is there.
+template <class T, i64 KIND>
+static inline void put_products(Lanes x, const Operation &o, i64 row, i64 column, i64 count, void *to) {
+    if (o.bias) x += read_some(o.bias + column, count);
+    i64 place = row * o.outer + column;
+    if (KIND == ADD_PRODUCT) {
+        float *y = (float *)to + place;
+        write_some(y, o.scalar == 0 ? x : o.scalar * read_some(y, count) + x, count);
+        return;
+    }
+    write_some((T *)to + place, activate(x, o.variant), count);
+}
+
+template <class W, class Out, i64 KIND, i64 N>
+static void tile(const Operation &o, const Step &s, const W *a, const W *panel, i64 row, i64 first, void *to) {
+    Lanes sum[N][4] = {};
+    product<N>(a, panel, o.inner, sum);
+    for (i64 r = 0; r < N; r++)
+        for (i64 c = 0; c < 4; c++)
+            if (first + LANES * c < o.outer)
+                put_products<Out, KIND>(sum[r][c], o, row + r, first + LANES * c, o.outer - first - LANES * c, to);
+}
+
+// In bytes: `shift` takes the 128s out again, the row's scale and the column's gain give the numbers back.
+template <class W, class Out, i64 KIND, i64 N>
+static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8_t *panel, i64 row, i64 first, void *to) {
+    IntLanes sum[N][4];
+    for (i64 c = 0; c < 4; c++) {
+        memcpy(&sum[0][c], o.shift + first + LANES * c, sizeof(IntLanes));
+        for (i64 r = 1; r < N; r++) sum[r][c] = sum[0][c];
+    }
+    product<N>(a, panel, o.inner, sum);
+    const float *scales = (const float *)s.buffers[SCALES] + row;
+    for (i64 c = 0; c < 4; c++) {
+        i64 column = first + LANES * c;
+        if (column >= o.outer) break;
+        Lanes gain = read(o.gain + column);
+        for (i64 r = 0; r < N; r++)
+            put_products<Out, KIND>(__builtin_convertvector(sum[r][c], Lanes) * (scales[r] * gain), o, row + r, column,
+                                    o.outer - column, to);
+    }
+}
+
+// from [R, inner] times the packed weight [outer, inner], bias [outer] or null.
+template <class A, class W, class Out, i64 KIND> static void multiply(const Operation &o, const Step &s) {
+    const A *from = (const A *)s.buffers[o.from];
+    void *to = s.buffers[o.to];
+    i64 panels = (o.outer + PANEL - 1) / PANEL, blocks = (s.rows + BLOCK - 1) / BLOCK;
+#pragma omp for schedule(static)
+    for (i64 task = 0; task < blocks * panels; task++) {
+        i64 row = task / panels * BLOCK, first = task % panels * PANEL, end = row + BLOCK < s.rows ? row + BLOCK : s.rows;
+        const W *weight = (const W *)o.weight + first * o.inner;
+        for (; row + TILE <= end; row += TILE)
+            tile<W, Out, KIND, TILE>(o, s, from + row * o.inner, weight, row, first, to);
+        const A *rest = from + row * o.inner;
+        switch (end - row) {
+            case 1: tile<W, Out, KIND, 1>(o, s, rest, weight, row, first, to); break;
+            case 2: tile<W, Out, KIND, 2>(o, s, rest, weight, row, first, to); break;
+            case 3: tile<W, Out, KIND, 3>(o, s, rest, weight, row, first, to); break;
+            case 4: tile<W, Out, KIND, 4>(o, s, rest, weight, row, first, to); break;
+            case 5: tile<W, Out, KIND, 5>(o, s, rest, weight, row, first, to); break;
         }
     }
+}
+
+// Rows of T, or of the bytes they were made into.
+template <class T, class Out, i64 KIND> static void multiply_either(const Operation &o, const Step &s) {
+    if (o.shift) multiply<uint8_t, int8_t, Out, KIND>(o, s);
+    else multiply<T, T, Out, KIND>(o, s);
+}
+
+// from [R, inner] → bytes 128 + 127 · x / max |x|, and what to multiply them with to have x again.
+template <class T> static void quantize(const Operation &o, const Step &s) {
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        const T *from = (const T *)s.buffers[o.from] + r * o.inner;
+        uint8_t *to = (uint8_t *)s.buffers[o.to] + r * o.inner;
+        Lanes highest = Lanes{} + 1e-30f;
+        for (i64 i = 0; i < o.inner; i += LANES) {
+            Lanes x = read(from + i), size = x < 0 ? -x : x;
+            highest = size > highest ? size : highest;
+        }
+        float top = largest(highest), scale = 127.0f / top;
+        for (i64 i = 0; i < o.inner; i += LANES) {
+            ByteLanes bytes = __builtin_convertvector(
+                __builtin_convertvector(128.5f + scale * read(from + i), IntLanes), ByteLanes);
+            memcpy(to + i, &bytes, sizeof bytes);
+        }
+        ((float *)s.buffers[SCALES])[r] = top / 127.0f;
+    }
+}
+
+// ---- embeddings, norms and gates ------------------------------------------------------------------------------------------------
+
+// Rows of the table `weight` [V, D], and their places, into the stream.
+static void embed(const Operation &o, const Step &s) {
+    i64 d = o.outer;
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        const float *word = (const float *)o.weight + s.tokens[r] * d;
+        const float *place = s.places + (s.positions ? s.positions[r] : s.seen - 1) * d;
+        float *to = (float *)s.buffers[o.to] + r * d;
+        for (i64 i = 0; i < d; i++) to[i] = word[i] + place[i];
+    }
+}
+
+// The fp32 rows `from` [R, D] into `to`, typed; if `keys` is `from`, they are normalised where they are too.
+template <class T> static void normalize(const Operation &o, const Step &s) {
+    i64 d = o.inner;
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        float *x = (float *)s.buffers[o.from] + r * d, mean = 0, scale = 1;
+        T *to = (T *)s.buffers[o.to] + r * d;
+        if (o.variant == LAYER_NORM || o.variant == STD_NORM) {
+            Lanes sum = {};
+            for (i64 i = 0; i < d; i += LANES) sum += read(x + i);
+            mean = total(sum) / d;
+        }
+        if (o.variant != NO_NORM) {
+            Lanes sum = {};
+            for (i64 i = 0; i < d; i += LANES) {
+                Lanes centred = read(x + i) - mean;
+                sum += centred * centred;
+            }
+            float square = total(sum);
+            scale = o.variant == STD_NORM ? 1 / (__builtin_sqrtf(square / (d - 1)) + o.epsilon)
+                                          : 1 / __builtin_sqrtf(square / d + o.epsilon);
+        }
+        for (i64 i = 0; i < d; i += LANES) {
+            Lanes y = (read(x + i) - mean) * scale;
+            if (o.gain) y *= read(o.gain + i);
+            if (o.bias) y += read(o.bias + i);
+            if (o.keys == o.from) write(x + i, y);
+            write(to + i, y);
+        }
+    }
+}
+
+// activation(gate) ⊙ inner of the joint from [R, 2·outer] → [R, outer]
+template <class T> static void gate(const Operation &o, const Step &s) {
+    i64 f = o.outer;
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        const T *from = (const T *)s.buffers[o.from] + r * 2 * f;
+        T *to = (T *)s.buffers[o.to] + r * f;
+        for (i64 i = 0; i < f; i += LANES) write(to + i, activate(read(from + i), o.variant) * read(from + f + i));
+    }
+}
+
+// ---- attention ------------------------------------------------------------------------------------------------------
+
+// q · k, sixteen partial sums.
+static inline Lanes dot(const float *q, const float *k, i64 width) {
+    Lanes sum = {};
+    for (i64 i = 0; i < width; i += LANES) sum += read(q + i) * read(k + i);
+    return sum;
+}
+
+static inline Lanes dot(const bf16 *q, const bf16 *k, i64 width) {
+    Lanes sum = {};
+    i64 i = 0;
+#ifdef __AVX512BF16__
+    for (; i + 2 * LANES <= width; i += 2 * LANES)
+        sum = (Lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_loadu_si512(q + i),
+                                      (__m512bh)_mm512_loadu_si512(k + i));
+#endif
+    for (; i < width; i += LANES) sum += read(q + i) * read(k + i);
+    return sum;
+}
+
+// The sums of four vectors, side by side.
+static inline void totals(Lanes a, Lanes b, Lanes c, Lanes d, float *to) {
+#ifdef __AVX512F__
+    __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
+    __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps((__m512)c, (__m512)d), _mm512_unpackhi_ps((__m512)c, (__m512)d));
+    __m512 all = _mm512_add_ps(
+        _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))),
+        _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))));
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+#else
+    to[0] = total(a), to[1] = total(b), to[2] = total(c), to[3] = total(d);
+#endif
+}
+
+// Σ p[t] · value[t] · scale, N times sixteen numbers at once.
+template <i64 N, class T>
+static inline void mix_some(const float *p, const T **keys, i64 at, i64 seen, float scale, T *out) {
+    Lanes sum[N] = {};
+    for (i64 t = 0; t < seen; t++)
+        for (i64 i = 0; i < N; i++) sum[i] += p[t] * read(keys[t] + at + LANES * i);
+    for (i64 i = 0; i < N; i++) write(out + LANES * i, sum[i] * scale);
+}
+
+template <class T>
+static inline void mix(const float *p, const T **keys, i64 at, i64 seen, i64 width, float scale, T *out) {
+    i64 i = 0;
+    for (; i + 64 <= width; i += 64) mix_some<4>(p, keys, at + i, seen, scale, out + i);
+    for (; i < width; i += LANES) mix_some<1>(p, keys, at + i, seen, scale, out + i);
+}
+
+// softmax(scale · q Kᵀ) V for one row, all heads. keys[t] points to the key at t, its value lies `width · heads` behind;
+// as many pointers and numbers p as there are keys, filled up to a multiple of sixteen.
+template <class T, i64 WIDTH>
+static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads, i64 any_width, float scale, float *p,
+                                T *out) {
+    const i64 width = WIDTH ? WIDTH : any_width;
+    i64 filled = (seen + LANES - 1) / LANES * LANES;
+    for (i64 t = seen; t < filled; t++) keys[t] = keys[seen - 1];
     for (i64 h = 0; h < heads; h++) {
-        float *row = p + h * seen, highest = -3e38f, total = 0;
-        for (i64 t = 0; t < seen; t++) highest = row[t] > highest ? row[t] : highest;
-        for (i64 t = 0; t < seen; t++) total += row[t] = exponential(row[t] - highest);
-        for (i64 t = 0; t < seen; t++) row[t] /= total;
-    }
-    for (i64 t = 0; t < seen; t++) {
-        const T *v = key(t) + d;
-        for (i64 h = 0; h < heads; h++) {
-            float weight = p[h * seen + t];
-            for (i64 i = h * width; i < (h + 1) * width; i += LANES) write(sum + i, read(sum + i) + weight * read(v + i));
+        i64 at = h * width;
+        for (i64 t = 0; t < seen; t += 4)
+            totals(dot(q + at, keys[t] + at, width), dot(q + at, keys[t + 1] + at, width),
+                   dot(q + at, keys[t + 2] + at, width), dot(q + at, keys[t + 3] + at, width), p + t);
+        for (i64 t = seen; t < filled; t++) p[t] = -3e38f;  // e^x of it is nothing beside 1
+        Lanes highest = read(p), sum = {};
+        for (i64 t = LANES; t < filled; t += LANES) {
+            Lanes x = read(p + t);
+            highest = x > highest ? x : highest;
         }
-    }
-    for (i64 i = 0; i < d; i += LANES) write(out + i, read(sum + i));
-}
-
-// Self-attention. steps[t] points to the joint queries, keys and values [R_t, 3·D] of step t; ancestors[r, t] is the
-// row of r's hypothesis there.
-template <class T>
-static void attend_past(const i64 *steps, const int32_t *ancestors, T *out, i64 rows, i64 seen, i64 heads, i64 width,
-                        float scale) {
-    i64 d = heads * width;
-#pragma omp parallel
-    {
-        float *scratch = new float[2 * d + heads * seen];
-#pragma omp for schedule(static)
-        for (i64 r = 0; r < rows; r++) {
-            auto key = [&](i64 t) { return (const T *)steps[t] + ancestors[r * seen + t] * 3 * d + d; };
-            attend_row((const T *)steps[seen - 1] + ancestors[r * seen + seen - 1] * 3 * d, key, seen, heads, width,
-                       scale, scratch, out + r * d);
+        float top = largest(highest);
+        for (i64 t = 0; t < filled; t += LANES) {
+            Lanes x = exponential((read(p + t) - top) * scale);
+            sum += x;
+            write(p + t, x);
         }
-        delete[] scratch;
+        mix(p, keys, heads * width + at, seen, width, 1 / total(sum), out + at);
     }
 }
 
-// Cross-attention of q [R, D] to keys and values that lie `stride` apart, `longest` to a sentence.
 template <class T>
-static void attend_source(const T *q, const T *keys, const i64 *sentences, const i64 *lengths, T *out, i64 rows,
-                          i64 longest, i64 stride, i64 heads, i64 width, float scale) {
-    i64 d = heads * width;
+static inline void attend_row(const T *q, const T **keys, i64 seen, i64 heads, i64 width, float scale, float *p,
+                              T *out) {
+    if (width == 64) attend_heads<T, 64>(q, keys, seen, heads, width, scale, p, out);
+    else if (width == 32) attend_heads<T, 32>(q, keys, seen, heads, width, scale, p, out);
+    else attend_heads<T, 0>(q, keys, seen, heads, width, scale, p, out);
+}
+
+// from [R, from_stride] queries the keys of its sentence: those in the buffer `keys`, from `keys_at` on, `stride` apart.
+template <class T> static void attend_source(const Operation &o, const Step &s, float *p, const T **keys) {
+    i64 d = o.heads * o.inner;
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        i64 sentence = s.sentences[r], seen = s.lengths[sentence];
+        const T *first = (const T *)s.buffers[o.keys] + s.firsts[sentence] * o.stride + o.keys_at;
+        for (i64 t = 0; t < seen; t++) keys[t] = first + t * o.stride;
+        attend_row((const T *)s.buffers[o.from] + r * o.from_stride, keys, seen, o.heads, o.inner, o.scalar, p,
+                   (T *)s.buffers[o.to] + r * d);
+    }
+}
+
+// from [R, D] queries what its ancestors left in the layer `keys` of `stride`.
+template <class T> static void attend_past(const Operation &o, const Step &s, float *p, const T **keys) {
+    i64 d = o.heads * o.inner;
+    const i64 *steps = s.steps + o.keys;
+#pragma omp for schedule(static)
+    for (i64 r = 0; r < s.rows; r++) {
+        const int32_t *rows = s.ancestors + r * s.seen;
+        for (i64 t = 0; t < s.seen; t++) keys[t] = (const T *)steps[t * o.stride] + (i64)rows[t] * 2 * d;
+        attend_row((const T *)s.buffers[o.from] + r * d, keys, s.seen, o.heads, o.inner, o.scalar, p,
+                   (T *)s.buffers[o.to] + r * d);
+    }
+}
+
+// ---- the whole ------------------------------------------------------------------------------------------------------
+
+template <class T> static void execute(const Operation *operations, i64 count, const Step &s) {
 #pragma omp parallel
     {
-        float *scratch = new float[2 * d + heads * longest];
-#pragma omp for schedule(static)
-        for (i64 r = 0; r < rows; r++) {
-            const T *first = keys + sentences[r] * longest * stride;
-            auto key = [&](i64 t) { return first + t * stride; };
-            attend_row(q + r * d, key, lengths[sentences[r]], heads, width, scale, scratch, out + r * d);
+        i64 room = (s.seen > s.longest ? s.seen : s.longest) + LANES;
+        float *p = new float[room];
+        const T **keys = new const T *[room];
+        for (i64 i = 0; i < count; i++) {
+            const Operation &o = operations[i];
+            switch (o.kind) {
+                case EMBED: embed(o, s); break;
+                case MULTIPLY:
+                    if (o.scalar) multiply_either<T, float, MULTIPLY>(o, s);  // logits stay as they are summed
+                    else multiply_either<T, T, MULTIPLY>(o, s);
+                    break;
+                case ADD_PRODUCT: multiply_either<T, float, ADD_PRODUCT>(o, s); break;
+                case QUANTIZE: quantize<T>(o, s); break;
+                case NORMALIZE: normalize<T>(o, s); break;
+                case GATE: gate<T>(o, s); break;
+                case ATTEND_SOURCE: attend_source<T>(o, s, p, keys); break;
+                case ATTEND_PAST: attend_past<T>(o, s, p, keys); break;
+            }
         }
-        delete[] scratch;
+        delete[] p;
+        delete[] keys;
     }
+}
+
+// Bit i: whether x[i] is above the bar, or no number.
+static inline uint32_t exceeding(Lanes x, float bar) {
+#ifdef __AVX512F__
+    return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(bar), _CMP_NLE_UQ);
+#else
+    uint32_t bits = 0;
+    for (i64 i = 0; i < LANES; i++) bits |= (uint32_t)!(x[i] <= bar) << i;
+    return bits;
+#endif
 }
 
 // The `count` best of each row of logits [R, V], the lower id first among equals, and their log-probabilities;
@@ -85,7 +452,7 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
         const T *z = logits + r * vocabulary;
         float *best = values + r * count;
         i64 *id = ids + r * count, kept = 0;
-        float bar = -__builtin_inff(), highest = bar, total = 0;
+        float bar = -__builtin_inff(), highest = bar, rest = 0;
         auto offer = [&](i64 i, float value) {
             for (i64 j = 0; j < n_forbidden; j++)
                 if (forbidden[j] == i) return;
@@ -98,11 +465,8 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
         i64 whole = vocabulary / LANES * LANES;
         for (i64 start = 0; start < whole; start += LANES) {
             Lanes x = read(z + start);
-            auto above = x > bar;
-            int any = 0;
-            for (i64 i = 0; i < LANES; i++) any |= above[i];
-            if (!any) continue;
-            for (i64 i = 0; i < LANES; i++) {
+            for (uint32_t above = exceeding(x, bar); above; above &= above - 1) {
+                i64 i = __builtin_ctz(above);
                 highest = x[i] > highest ? x[i] : highest;
                 if (x[i] > bar) offer(start + i, x[i]);
             }
@@ -111,9 +475,10 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
             highest = get(z[i]) > highest ? get(z[i]) : highest;
             if (get(z[i]) > bar) offer(i, get(z[i]));
         }
-#pragma omp simd reduction(+ : total)
-        for (i64 i = 0; i < vocabulary; i++) total += exponential(get(z[i]) - highest);
-        float log_sum = highest + __builtin_logf(total);
+        Lanes sums = {};
+        for (i64 start = 0; start < whole; start += LANES) sums += exponential(read(z + start) - highest);
+        for (i64 i = whole; i < vocabulary; i++) rest += exponential(get(z[i]) - highest);
+        float log_sum = highest + __builtin_logf(total(sums) + rest);
         for (i64 j = kept; j < count; j++) best[j] = -__builtin_inff(), id[j] = 0;
         for (i64 j = 0; j < count; j++) best[j] -= log_sum;
     }
@@ -121,13 +486,11 @@ static void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabul
 
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
-BOTH(attend_past, (const i64 *steps, const int32_t *ancestors, void *out, i64 rows, i64 seen, i64 heads, i64 width,
-                   float scale),
-     attend_past(steps, ancestors, (T *)out, rows, seen, heads, width, scale))
-BOTH(attend_source, (const void *q, const void *keys, const i64 *sentences, const i64 *lengths, void *out, i64 rows,
-                     i64 longest, i64 stride, i64 heads, i64 width, float scale),
-     attend_source((const T *)q, (const T *)keys, sentences, lengths, (T *)out, rows, longest, stride, heads, width,
-                   scale))
+BOTH(execute, (const void *operations, i64 count, const void *step),
+     execute<T>((const Operation *)operations, count, *(const Step *)step))
 BOTH(rank, (const void *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
             i64 n_forbidden),
      rank((const T *)logits, values, ids, rows, vocabulary, count, forbidden, n_forbidden))
+
+// For the thread that calls, and no other.
+extern "C" void use_threads(i64 count) { omp_set_num_threads((int)count); }

@@ -1,0 +1,138 @@
+"""The cells of a study, and what tells one from another: its resolved configuration, never its place in the grid."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+
+from pellucid.ablate.study import Budget, Study, level_name
+from pellucid.config import RunConfig, differences, from_mapping
+from pellucid.errors import ConfigError
+from pellucid.model.build import check
+from pellucid.strict_reader import merge
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting of all factors; it runs once under every seed.
+
+    Attributes:
+        label: for people; unlike any other cell's.
+        levels: the name of each factor's level.
+        baseline: the label of the cell that it is compared with; its own, if it is one itself.
+        config: the configuration under the first seed; with the budget's steps, or one step until they are known.
+    """
+
+    label: str
+    levels: dict[str, str]
+    baseline: str
+    config: RunConfig
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether others are compared with it."""
+        return self.label == self.baseline
+
+
+def cells_of(study: Study) -> list[Cell]:
+    """Every cell, the baseline's levels first within each factor.
+
+    Raises:
+        ConfigError: a cell that cannot be built, or two that are the same.
+    """
+    cells: list[Cell] = []
+    for levels in _combinations(study):
+        label = label_of(study, levels)
+        cell = Cell(label, levels, label_of(study, _compared_with(study, levels)), _config(study, levels, label))
+        same = next((other for other in cells if other.config == cell.config), None)
+        if same is not None:
+            raise ConfigError(f"two cells of the study are the same: {same.label}, and {label}", where="factors",
+                              why="they resolve to one configuration", fix="leave one of them out")
+        cells.append(cell)
+    return cells
+
+
+def label_of(study: Study, levels: dict[str, str]) -> str:
+    """What a cell is called: all its levels in a grid; what it changes, one at a time."""
+    if study.design == "one_at_a_time" or len(study.factors) == 1:
+        changed = [factor for factor in levels if levels[factor] != study.baseline[factor]]
+        if not changed and len(study.factors) > 1:
+            return "baseline"
+        return ", ".join(_told(study, factor, levels[factor]) for factor in changed or levels)
+    return ", ".join(_told(study, factor, level) for factor, level in levels.items())
+
+
+def _told(study: Study, factor: str, level: str) -> str:
+    """``n_heads 8`` for a key's value, ``no positions`` for a bundle."""
+    return f"{factor.rsplit('.', 1)[-1]} {level}" if study.factors[factor].is_key else level
+
+
+def _combinations(study: Study) -> list[dict[str, str]]:
+    ordered = {name: [study.baseline[name], *(level for level in factor.levels if level != study.baseline[name])]
+               for name, factor in study.factors.items()}
+    if study.design == "grid":
+        return [dict(zip(ordered, names, strict=True)) for names in itertools.product(*ordered.values())]
+    blocks = itertools.product(*(ordered[factor] for factor in study.within))
+    found = []
+    for block in blocks:
+        first = study.baseline | dict(zip(study.within, block, strict=True))
+        found.append(first)
+        found += [first | {factor: name} for factor, names in ordered.items() if factor not in study.within
+                  for name in names[1:]]
+    return found
+
+
+def _compared_with(study: Study, levels: dict[str, str]) -> dict[str, str]:
+    return {factor: level if factor in study.within else study.baseline[factor] for factor, level in levels.items()}
+
+
+def _config(study: Study, levels: dict[str, str], label: str) -> RunConfig:
+    mapping = study.mapping
+    for factor, level in levels.items():
+        mapping = merge(mapping, study.factors[factor].levels[level])
+    mapping = merge(mapping, {"seed": study.seeds[0], "train": {"epochs": None, "steps": study.budget.steps or 1}})
+    config = from_mapping(mapping)
+    try:
+        check(config.model)
+    except ValueError as error:
+        raise ConfigError(f"the cell {label} cannot be built", where="factors", why=str(error),
+                          fix="leave that value out, or set design: one_at_a_time") from error
+    return config
+
+
+def with_seed(config: RunConfig, seed: int) -> RunConfig:
+    """The same configuration under another seed."""
+    return replace(config, seed=seed)
+
+
+def with_steps(config: RunConfig, steps: int) -> RunConfig:
+    """The same configuration with so many updates."""
+    return replace(config, train=replace(config.train, steps=steps))
+
+
+def key_of(config: RunConfig, budget: Budget) -> str:
+    """Twelve characters that belong to this configuration and budget alone: a digest of all that is not default.
+
+    Steps that follow from a budget of tokens or minutes do not count.
+    """
+    changed = {key: value for key, _, value in differences(RunConfig(), config) if key != "train.steps"}
+    text = json.dumps([changed, {k: v for k, v in asdict(budget).items() if v is not None}], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def folder_name(label: str, config: RunConfig, budget: Budget) -> str:
+    """What a run's folder is called: for people, then its key, by which it is found again under any label."""
+    slug = re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-.")[:48]
+    return f"{slug}-seed{config.seed}-{key_of(config, budget)}"
+
+
+def overrides_of(config: RunConfig, base: RunConfig) -> list[str]:
+    """The flags that turn the configuration `base` into `config`."""
+    words = []
+    for key, _, value in differences(base, config):
+        words += [f"--{key}", level_name(value)]
+    return words
+

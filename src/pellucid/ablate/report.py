@@ -1,0 +1,167 @@
+"""What a study leaves: results.csv, report.md, report.tex, report.html and figures/, all from the runs' outcomes."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pellucid.ablate.cells import Cell
+from pellucid.ablate.figures import curves_of, forest, learning_curves, over_test_sets
+from pellucid.ablate.plan import Planned
+from pellucid.ablate.results import Result, Run, is_lower_better, results_of
+from pellucid.ablate.study import MEASURED, Study
+from pellucid.ablate.tables import Table, results_csv, tables_of
+from pellucid.files import make_folder, read_json, remove_leftovers, write_bytes, write_text
+from pellucid.inspection.html import paragraph, picture, table, text
+from pellucid.inspection.page import Section, page
+
+Figures = dict[str, tuple[bytes, str]]  # by file name: the PNG and its caption
+
+
+def write_report(study: Study, cells: Sequence[Cell], planned: Sequence[Planned], command: str,
+                 out: Path) -> list[Result]:
+    """Writes everything into `out`, from what the runs have come to so far; gives the results.
+
+    Args:
+        command: the command line that made the study, for the reader.
+    """
+    runs = [(run, run.read()) for run in planned]
+    results = results_of(study, cells, runs)
+    figures = _figures(study, results, runs)
+    facts, tables, words = _facts(study, runs, command), tables_of(study, results), in_words(study, results)
+    make_folder(out / "figures")
+    remove_leftovers(out / "figures")
+    for name, (png, _) in figures.items():
+        write_bytes(out / "figures" / name, png)
+    write_text(out / "results.csv", results_csv(study, runs))
+    write_text(out / "report.md", _markdown(study, facts, words, tables, figures, runs))
+    write_text(out / "report.tex", "\n".join(latex(each) for each in tables))
+    write_text(out / "report.html", _html(study, facts, words, tables, figures, runs))
+    return results
+
+
+def title_of(study: Study) -> str:
+    """For people."""
+    return study.about.get("title", study.name)
+
+
+def in_words(study: Study, results: Sequence[Result]) -> list[str]:
+    """What the tests say, in sentences: of each score, then what else a reader must know."""
+    compared = [result for result in results if not result.cell.is_baseline]
+    said = []
+    if len(study.seeds) == 1:
+        said.append("There is one seed, so nothing can be said about chance: no interval, no test, only a hint.")
+    else:
+        said += [sentence for metric in study.metrics if metric not in MEASURED
+                 for sentence in _verdicts(metric, compared)]
+    if confounded := [result.cell.label for result in compared if result.confounded]:
+        said.append(f"Confounded, as parameters or tokens differ too: {'; '.join(confounded)}.")
+    if diverged := [f"{result.cell.label} ({len(result.diverged)} of {len(study.seeds)})"
+                    for result in results if result.diverged]:
+        said.append(f"Diverged: {'; '.join(diverged)}.")
+    if missing := sum(result.missing for result in results):
+        said.append(f"Not finished: {missing} runs are still to be done, and the report is of the others.")
+    return said
+
+
+def _verdicts(metric: str, compared: Sequence[Result]) -> list[str]:
+    """One metric's cells by what their tests say."""
+    groups: dict[str, list[str]] = {"worse than the baseline beyond chance": [],
+                                    "better than the baseline beyond chance": [],
+                                    "not told apart by so many seeds (which is not to say equal)": [],
+                                    "without a test": []}
+    worse, better, apart, alone = groups
+    for result in compared:
+        score = result.scores[metric]
+        if score.test is None or score.p is None:
+            groups[alone].append(result.cell.label)
+        elif not score.differs:
+            groups[apart].append(result.cell.label)
+        else:
+            is_worse = (score.test.difference.mean > 0) == is_lower_better(metric)
+            groups[worse if is_worse else better].append(result.cell.label)
+    return [f"{metric}, {verdict}: {'; '.join(labels)}." for verdict, labels in groups.items() if labels]
+
+
+def _figures(study: Study, results: Sequence[Result], runs: Sequence[Run]) -> Figures:
+    found = {"curves.png": (learning_curves(results, curves_of(runs)), "Learning curves of all cells.")}
+    for metric in study.metrics:
+        found[f"effects-{metric.replace('.', '-')}.png"] = (forest(metric, results), f"Effects on {metric}.")
+    found["test-sets.png"] = (over_test_sets(study, results), "The score over the test sets.")
+    return {name: (png, caption) for name, (png, caption) in found.items() if png is not None}
+
+
+def _facts(study: Study, runs: Sequence[Run], command: str) -> list[tuple[str, str]]:
+    trained = [(planned, outcome) for planned, outcome in runs if outcome.trained is not None]
+    facts = [("question", study.about.get("question", "")), ("command", command), ("base", study.base),
+             ("design", "every combination" if study.design == "grid" else "one change at a time from the baseline"),
+             ("seeds", ", ".join(map(str, study.seeds))), ("budget", f"{study.budget} a run"),
+             ("runs", f"{len(trained)} trained, {sum(o.diverged is not None for _, o in runs)} diverged, "
+                      f"of {len(runs)}")]
+    if trained:
+        planned, outcome = trained[0]
+        made = read_json(planned.folder / "environment.json")
+        threads = f"{outcome.threads} thread{'s' * (outcome.threads != 1)} a run"
+        facts.append(("made with", f"pellucid {made['pellucid']}, torch {made['packages']['torch']}, "
+                                   f"{made['processor']}, {threads}, {made['precision']} products"))
+        at_once = sorted({o.at_once for _, o in trained})
+        facts.append(("speed", f"measured with {' or '.join(map(str, at_once))} run{'s' * (at_once != [1])} at once"))
+    facts.append(("written", time.strftime("%Y-%m-%d")))
+    return [(name, value) for name, value in facts if value]
+
+
+def _commands(runs: Sequence[Run]) -> str:
+    return "".join(shlex.join(words) + "\n" for planned, _ in runs for words in planned.commands.values())
+
+
+def markdown(one: Table) -> str:
+    """The table in Markdown."""
+    def row(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+    rule = "|" + "|".join("---:" if i in one.numbers else "---" for i in range(len(one.head))) + "|\n"
+    return f"## {one.title}\n\n{one.lead}\n\n{row(one.head)}{rule}{''.join(map(row, one.rows))}"
+
+
+def latex(one: Table) -> str:
+    """The table in LaTeX; it needs the package booktabs."""
+    columns = "".join("r" if i in one.numbers else "l" for i in range(len(one.head)))
+    body = "".join(" & ".join(map(escaped, row)) + " \\\\\n" for row in one.rows)
+    return (f"% {one.title}: {one.lead}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n"
+            f"{' & '.join(map(escaped, one.head))} \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n")
+
+
+def escaped(cell: str) -> str:
+    """Plain text as LaTeX writes it."""
+    signs = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
+             "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", "±": r"$\pm$",
+             "×": r"$\times$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "–": "--", "<": "$<$", ">": "$>$"}
+    return "".join(signs.get(c, c) for c in cell)
+
+
+def _markdown(study: Study, facts: Sequence[tuple[str, str]], words: Sequence[str], tables: Sequence[Table],
+              figures: Figures, runs: Sequence[Run]) -> str:
+    told = "".join(f"- **{name}**: {f'`{value}`' if name == 'command' else value}\n" for name, value in facts)
+    said = "".join(f"- {sentence}\n" for sentence in words)
+    pictures = "".join(f"![{caption}](figures/{name})\n\n" for name, (_, caption) in figures.items())
+    first, *rest = map(markdown, tables)
+    return (f"# {title_of(study)}\n\n{told}\n## In words\n\n{said}\n{first}\n## Figures\n\n{pictures}"
+            + "\n".join(rest) + f"\n## The exact commands\n\n```\n{_commands(runs)}```\n")
+
+
+def _html(study: Study, facts: Sequence[tuple[str, str]], words: Sequence[str], tables: Sequence[Table],
+          figures: Figures, runs: Sequence[Run]) -> str:
+    def section(anchor: str, one: Table) -> Section:
+        rows = [[text(cell) for cell in row] for row in one.rows]
+        return Section(anchor, one.title, one.lead, table([text(cell) for cell in one.head], rows, one.numbers))
+
+    first, *rest = [section(f"table-{i}", one) for i, one in enumerate(tables)]
+    pictures = "".join(picture(png, caption) for png, caption in figures.values())
+    commands = (f'<details><summary>{len(runs)} runs</summary><pre class="wide">{text(_commands(runs))}</pre>'
+                "</details>")
+    return page(title_of(study), facts, [
+        Section("words", "In words", "What the tests say.", "".join(map(paragraph, words))), first,
+        Section("figures", "Figures", "Bands and intervals are over seeds.", pictures), *rest,
+        Section("commands", "The exact commands", "Each run alone; the study's own command runs them all.", commands)])

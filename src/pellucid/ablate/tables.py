@@ -1,0 +1,156 @@
+"""The tables of a report, as text in cells: written once, and set in Markdown, LaTeX and HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pellucid.ablate.results import LEVEL, Result, Run, is_lower_better
+from pellucid.ablate.statistics import Interval
+from pellucid.ablate.study import MEASURED, Study
+from pellucid.train.journal import duration
+
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of plain text; the columns in `numbers` are aligned to the right."""
+
+    title: str
+    lead: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: tuple[int, ...]
+
+
+def tables_of(study: Study, results: Sequence[Result]) -> list[Table]:
+    """The overview, a table a metric, the cells, and what diverged, if anything."""
+    tables = [overview(study, results), *(metric_table(metric, results) for metric in study.metrics),
+              cells_table(results)]
+    diverged = divergences(results)
+    return [*tables, diverged] if diverged.rows else tables
+
+
+def overview(study: Study, results: Sequence[Result]) -> Table:
+    """Every metric of every cell: mean ± half of the interval."""
+    rows = []
+    for result in results:
+        told = []
+        for metric, score in result.scores.items():
+            half = "" if score.interval is None or score.interval.high is None else \
+                f" ± {number(metric, score.interval.high - score.interval.mean)}"
+            mark = " *" if score.differs else ""
+            told.append(NONE if score.interval is None else f"{number(metric, score.interval.mean)}{half}{mark}")
+        rows.append((_named(result), *told))
+    lead = (f"Mean over seeds ± half the width of its 95 % t-interval. * differs from the baseline: p ≤ {LEVEL} after "
+            "Holm's correction.")
+    if len(study.seeds) == 1:
+        lead = "One seed: there is no interval and no test, and a difference may be chance."
+    return Table("Overview", lead, ("cell", *(f"{metric} {arrow(metric)}" for metric in study.metrics)), tuple(rows),
+                 tuple(range(1, len(study.metrics) + 1)))
+
+
+def metric_table(metric: str, results: Sequence[Result]) -> Table:
+    """One metric with intervals, differences and p-values."""
+    rows = []
+    for result in results:
+        score = result.scores[metric]
+        test = score.test
+        rows.append((_named(result), str(len(score.values)),
+                     NONE if score.interval is None else number(metric, score.interval.mean),
+                     span(metric, score.interval, False),
+                     NONE if test is None else signed(metric, test.difference.mean),
+                     span(metric, None if test is None else test.difference, True),
+                     probability(test.p if test else None), probability(score.p) + (" *" if score.differs else "")))
+    better = "lower" if is_lower_better(metric) else "higher"
+    return Table(f"{metric} ({better} is better)",
+                 "Difference: the cell's minus the baseline's, seed by seed; p of the paired t-test, then after Holm's "
+                 "correction over the cells of this table.",
+                 ("cell", "seeds", "mean", "95 % interval", "difference", "95 % interval", "p", "p, Holm"), tuple(rows),
+                 tuple(range(1, 8)))
+
+
+def cells_table(results: Sequence[Result]) -> Table:
+    """What each cell costs, and where its comparison is confounded."""
+    rows = [(_named(result), counted(result.parameters), counted(result.tokens), counted(result.tokens_per_second),
+             NONE if result.seconds is None else duration(result.seconds), "; ".join(result.confounded) or NONE)
+            for result in results]
+    return Table("Cost, and what else differs",
+                 "Means over seeds. Where parameters or tokens differ from the baseline's by more than 3 %, the "
+                 "comparison is confounded: the difference may be theirs.",
+                 ("cell", "parameters", "tokens", "tokens/s", "training time", "confounded by"), tuple(rows),
+                 (1, 2, 3, 4))
+
+
+def divergences(results: Sequence[Result]) -> Table:
+    """Every run that left the finite numbers."""
+    rows = [(_named(result), str(seed), f"{found.step:,}", str(found))
+            for result in results for seed, found in result.diverged.items()]
+    return Table("Diverged", "These runs count as results, but have no score: the means of their cells are of the "
+                 "other seeds, and look better than the cells are.", ("cell", "seed", "step", "what happened"),
+                 tuple(rows), (1, 2))
+
+
+def results_csv(study: Study, runs: Sequence[Run]) -> str:
+    """A row a run."""
+    factors = list(study.factors)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["cell", *factors, "seed", "status", "steps", "parameters", "source_tokens", "target_tokens",
+                     "threads", "at_once", *MEASURED, *(m for m in study.metrics if m not in MEASURED), "diverged_at",
+                     "why", "run"])
+    for planned, outcome in runs:
+        trained, diverged = outcome.trained or {}, outcome.diverged
+        status = "diverged" if diverged else "missing" if outcome.lacks(planned.test_sets) else "done"
+        metrics = [*MEASURED, *(m for m in study.metrics if m not in MEASURED)]
+        writer.writerow([planned.cell.label, *(planned.cell.levels[factor] for factor in factors), planned.config.seed,
+                         status, *(trained.get(key, "") for key in ("step", "parameters", "source_tokens",
+                                                                    "target_tokens")),
+                         outcome.threads or "", outcome.at_once,
+                         *("" if (value := outcome.value(metric)) is None else value for metric in metrics),
+                         diverged.step if diverged else "", diverged or "", planned.folder])
+    return text.getvalue()
+
+
+def _named(result: Result) -> str:
+    notes = [f"{len(result.diverged)} diverged"] if result.diverged else []
+    notes += [f"{result.missing} to be done"] if result.missing else []
+    return result.cell.label + (f" ({', '.join(notes)})" if notes else "")
+
+
+def arrow(metric: str) -> str:
+    """Which way is better."""
+    return "↓" if is_lower_better(metric) else "↑"
+
+
+def number(metric: str, value: float) -> str:
+    """A value with the digits that its metric deserves."""
+    score = metric.rsplit(".", 1)[-1]
+    digits = {"loss": 4, "perplexity": 3, "tokens_per_second": 0, "seconds": 1}.get(score, 2)
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def signed(metric: str, value: float) -> str:
+    """A difference, with its sign."""
+    return ("+" if value > 0 else "") + number(metric, value)
+
+
+def span(metric: str, interval: Interval | None, is_difference: bool) -> str:
+    """``0.41 to 0.55``."""
+    if interval is None or interval.low is None or interval.high is None:
+        return NONE
+    told = signed if is_difference else number
+    return f"{told(metric, interval.low)} to {told(metric, interval.high)}"
+
+
+def probability(p: float | None) -> str:
+    """``0.013``, ``< 0.001``."""
+    return NONE if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def counted(value: float | None) -> str:
+    """``1,234``."""
+    return NONE if value is None else f"{value:,.0f}"

@@ -1,0 +1,103 @@
+"""pellucid ablate STUDY"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from pellucid.cli.arguments import parse_with_overrides
+from pellucid.errors import ConfigError
+
+
+@dataclass
+class Ablate:
+    """Run a study: factors × seeds, a process a run, to a report with intervals over seeds and corrected tests.
+
+    The same command again does what is missing: after a stop, or when the study got more seeds or values. Any
+    configuration key can be given as --section.key value, and holds for all cells. Without a study, those that ship
+    are listed.
+    """
+
+    study: tyro.conf.Positional[str | None] = None
+    """a shipped study's name or a YAML file"""
+    out: Path | None = None
+    """the study's folder; studies/NAME if left out"""
+    dry_run: bool = False
+    """print the grid, each cell's parameters and the expected time, and keep nothing"""
+    jobs: int = 1
+    """how many runs at once, each on its share of the cores"""
+    json: bool = False
+    """print the results as JSON"""
+
+
+def main(program: str, words: Sequence[str]) -> int:
+    """Runs, or shows what would be run."""
+    arguments, overrides = parse_with_overrides(Ablate, program, words)
+    if arguments.study is None:
+        _list(arguments.json)
+        return 0
+    from pellucid.ablate.ablate import ablate, dry_run
+    from pellucid.ablate.processes import Stopped, cores
+    from pellucid.ablate.results import as_data
+    from pellucid.ablate.study import read_study
+    from pellucid.train.journal import Reporter
+
+    if not 1 <= arguments.jobs <= cores():
+        raise ConfigError(f"--jobs {arguments.jobs} on {cores()} cores", where=program,
+                          fix=f"choose 1 to {cores()}: runs that share a core only slow each other down")
+    study = read_study(arguments.study, overrides)
+    if arguments.dry_run:
+        report = dry_run(study, arguments.jobs, Reporter())
+        print(json.dumps(report, ensure_ascii=False) if arguments.json else _grid(report))
+        return 0
+    out = arguments.out or Path("studies") / study.name
+    command = shlex.join([*program.split(), *words])
+    try:
+        results = ablate(study, out, arguments.jobs, command, Reporter())
+    except Stopped as stop:
+        print(f"pellucid: {stop}; what is done is kept. To go on:\n  {command}", file=sys.stderr)
+        return 128 + stop.number
+    if arguments.json:
+        print(json.dumps({"study": study.name, "report": str(out / "report.html"),
+                          "cells": [as_data(result) for result in results]}, ensure_ascii=False))
+    else:
+        from pellucid.ablate.report import in_words, markdown
+        from pellucid.ablate.tables import overview
+
+        print(markdown(overview(study, results)) + "\n" + "\n".join(in_words(study, results)))
+        print(f"\n{out / 'report.html'}: open it in a browser; beside it report.md, report.tex, results.csv, figures")
+    return 0
+
+
+def _list(as_json: bool) -> None:
+    from pellucid.studies import read_study_file, study_names
+
+    studies = [read_study_file(name) for name in study_names()]
+    if as_json:
+        print(json.dumps([{"name": study.name, **study.about} for study in studies], ensure_ascii=False))
+        return
+    for study in studies:
+        print(study.name)
+        for key, text in study.about.items():
+            print(f"    {key + ':':<10} {text}")
+    print("\npellucid ablate NAME runs one; pellucid ablate NAME --dry-run shows its cells and what they cost")
+
+
+def _grid(report: dict[str, Any]) -> str:
+    from pellucid.train.journal import duration
+
+    width = max(len(row["cell"]) for row in report["cells"]) + 2
+    lines = [f"{'cell':<{width}}{'parameters':>12}{'updates':>9}{'tokens':>13}  training, a run"]
+    lines += [f"{row['cell']:<{width}}{row['parameters']:>12,}{row['steps']:>9,}{row['tokens']:>13,}  "
+              f"{duration(row['seconds'])}" for row in report["cells"]]
+    summary = (f"{len(report['cells'])} cells × {len(report['seeds'])} seeds = {report['runs']} runs, "
+               f"{report['at_once']} at once: about {duration(report['seconds'])} of training; validation, evaluation "
+               "and the start of each process come on top")
+    return "\n".join([*lines, "", summary])

@@ -1,0 +1,94 @@
+"""The verb itself, with real training: a small study that ends, another that diverges; the dry run; budgets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pellucid.ablate import calibrate
+from pellucid.ablate.cells import cells_of
+from pellucid.ablate.plan import with_budget
+from pellucid.ablate.study import Study
+from pellucid.cli import main
+from pellucid.studies import study_names
+
+Make = Callable[..., Study]
+
+
+def test_a_study_from_the_command_line(study: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                       capsys: pytest.CaptureFixture[str]) -> None:
+    """One cell learns something, the other breaks as the trainer says."""
+    monkeypatch.chdir(tmp_path)
+    wild = {"train.learning_rate": 10.0, "train.warmup_steps": 0, "train.clip_norm": None, "model.norm": "none",
+            "train.schedule": "constant"}
+    study({"factors": {"part": {"sound": {}, "wild": wild}}, "seeds": [1], "budget": {"steps": 40}})
+    assert main(["ablate", "toy.yaml", "--json"]) == 0
+    shown = capsys.readouterr()
+    sound, broken = json.loads(shown.out)["cells"]
+    assert 0 < sound["scores"]["validation.loss"]["mean"] < 3
+    assert 0 <= sound["scores"]["test.exact"]["mean"] <= 100
+    assert sound["scores"]["validation.loss"]["low"] is None  # one seed has no interval
+    assert sound["parameters"] > 1000
+    assert sound["tokens"] > 1000
+    assert 0 < broken["diverged"]["1"]["step"] <= 40
+    assert "not finite" in broken["diverged"]["1"]["what"]
+    assert "2 of 2 runs done" in shown.err
+    text = (tmp_path / "studies/toy/report.md").read_text()
+    assert "One seed" in text
+    assert "wild (1 of 1)" in text
+
+
+def test_a_dry_run_shows_the_grid_and_keeps_nothing(study: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(calibrate, "SECONDS", 0.05)
+    study()
+    assert main(["ablate", "toy.yaml", "--dry-run", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["runs"] == 12
+    narrow, wide = (report["cells"][i]["parameters"] for i in (0, 1))
+    assert wide - narrow == 2 * (2 * 16 * 24 + 24)  # a feed-forward layer in each stack, 24 wider
+    assert report["seconds"] > 0
+    assert main(["ablate", "toy.yaml", "--dry-run"]) == 0
+    assert "4 cells × 3 seeds = 12 runs" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["toy.yaml"]
+
+
+def test_a_budget_of_tokens_or_minutes_becomes_steps_once(study: Make, tmp_path: Path,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrate, "SECONDS", 0.05)
+    said: list[str] = []
+    made = study({"budget": {"tokens": 2000}, "common": {
+        "data.generated": {"train": 80, "validation": 10, "test": 10, "symbols": 6, "min_length": 4, "max_length": 4},
+        "model": {"d_model": 16, "n_heads": 2, "max_length": 32}, "decode.max_length": 8,
+        "train": {"batch_sentences": 20, "kernels": "plain", "warmup_steps": 2}}})
+    cells = with_budget(made, cells_of(made), 1, tmp_path, said.append)
+    assert {cell.config.train.steps for cell in cells} == {10}  # 20 sentences of 5 + 5 tokens, the end marks counted
+    timed = study({"budget": {"minutes": 0.01}})
+    first = with_budget(timed, cells_of(timed), 1, tmp_path, said.append)
+    assert len(said) == 8
+    assert with_budget(timed, cells_of(timed), 1, tmp_path, said.append) == first
+    assert len(said) == 8
+    assert all(cell.config.train.steps >= 1 for cell in first)
+
+
+def test_without_a_study_those_that_ship_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ablate"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"\n{name}\n" in f"\n{text}" for name in study_names())
+    assert main(["ablate", "--json"]) == 0
+    assert all({"name", "title", "question", "cost"} <= each.keys() for each in json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["ablate", "component"], "did you mean components?"), (["ablate", "toy.yaml", "--jobs", "0"], "cores"),
+    (["ablate", "toy.yaml", "--model.d_modl", "3"], "did you mean model.d_model?")])
+def test_a_mistake_is_one_screen(study: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str],
+                                 says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    study()
+    assert main(words) == 2
+    assert says in capsys.readouterr().err

@@ -1,0 +1,182 @@
+"""From outcomes to results: pairing by seed, correction, confounding, divergence; tables and the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from pellucid.ablate.cells import cells_of
+from pellucid.ablate.outcome import Divergence, Outcome, divergence, last_screen, write_outcome
+from pellucid.ablate.plan import Planned, plan
+from pellucid.ablate.report import escaped, in_words, latex, markdown, write_report
+from pellucid.ablate.results import Result, as_data, change, results_of
+from pellucid.ablate.study import Study
+from pellucid.ablate.tables import Table, metric_table, overview
+
+Make = Callable[..., Study]
+LOSSES = {"sinusoidal": (1.0, 1.1, 0.9), "none": (2.0, 2.2, 1.9)}  # by seed
+
+
+def outcome(planned: Planned, parameters: int = 1000, tokens: int = 1000, extra: float = 0.0) -> Outcome:
+    value = LOSSES[planned.config.model.position][planned.config.seed - 1] + extra
+    return Outcome(trained={"parameters": parameters, "source_tokens": tokens, "target_tokens": 0, "seconds": 2.0,
+                            "step": 20}, scores={"validation": {"loss": value}, "test": {"exact": 100 - 10 * value}},
+                   threads=1)
+
+
+def planned_of(study: Study, out: Path) -> list[Planned]:
+    return plan(study, cells_of(study), out)
+
+
+def results(study: Study, runs: list[tuple[Planned, Outcome]]) -> dict[str, Result]:
+    return {result.cell.label: result for result in results_of(study, cells_of(study), runs)}
+
+
+@pytest.fixture
+def two(study: Make) -> Study:
+    return study({"factors": {"model.position": ["sinusoidal", "none"]}})
+
+
+def test_means_intervals_and_the_paired_test(two: Study, tmp_path: Path) -> None:
+    found = results(two, [(one, outcome(one)) for one in planned_of(two, tmp_path)])
+    score = found["position none"].scores["validation.loss"]
+    assert score.test is not None
+    assert score.test.difference.mean == pytest.approx((1.0 + 1.1 + 1.0) / 3)
+    assert score.test.p == pytest.approx(stats.ttest_rel(LOSSES["none"], LOSSES["sinusoidal"]).pvalue)
+    assert score.p == score.test.p  # a family of one
+    assert found["position sinusoidal"].scores["validation.loss"].test is None
+    low, high = stats.t.interval(0.95, 2, loc=1.0, scale=stats.sem(LOSSES["sinusoidal"]))
+    interval = found["position sinusoidal"].scores["validation.loss"].interval
+    assert interval is not None
+    assert (interval.low, interval.high) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_holm_is_over_the_cells_of_one_metric(study: Make, tmp_path: Path) -> None:
+    made = study()
+    noise = {"narrow": (0.0, 0.0, 0.0), "wide": (0.01, -0.02, 0.05)}
+    runs = [(one, outcome(one, extra=noise[one.cell.levels["width"]][one.config.seed - 1]))
+            for one in planned_of(made, tmp_path)]
+    scores = [result.scores["test.exact"] for result in results(made, runs).values()][1:]
+    raw = [score.test.p for score in scores if score.test]
+    assert max(p for p in (score.p for score in scores) if p is not None) >= max(p for p in raw if p is not None)
+    smallest = min(range(3), key=lambda i: raw[i] or 0)
+    assert scores[smallest].p == pytest.approx(min(1.0, 3 * (raw[smallest] or 0)))
+
+
+def test_pairs_are_of_seeds_that_both_have(two: Study, tmp_path: Path) -> None:
+    lost = Outcome(diverged=Divergence(7, "the loss is not finite", "loss nan"))
+    runs = [(one, lost if one.cell.is_baseline and one.config.seed == 2 else outcome(one))
+            for one in planned_of(two, tmp_path)]
+    found = results(two, runs)
+    baseline, other = found["position sinusoidal"], found["position none"]
+    assert baseline.diverged == {2: lost.diverged}
+    assert baseline.scores["validation.loss"].values == {1: 1.0, 3: 0.9}
+    test = other.scores["validation.loss"].test
+    assert test is not None
+    assert test.difference.mean == pytest.approx(1.0)
+    assert len(other.scores["validation.loss"].values) == 3
+
+
+def test_a_cell_that_always_diverges_has_no_score_and_breaks_nothing(two: Study, tmp_path: Path) -> None:
+    lost = Outcome(diverged=Divergence(7, "the loss is not finite", "loss nan"))
+    for loser in ("position none", "position sinusoidal"):
+        runs = [(one, lost if one.cell.label == loser else outcome(one)) for one in planned_of(two, tmp_path)]
+        found = results(two, runs)
+        assert found[loser].scores["validation.loss"].interval is None
+        assert found["position none"].scores["validation.loss"].test is None
+        assert f"{loser} (3 of 3)" in " ".join(in_words(two, list(found.values())))
+
+
+@pytest.mark.parametrize(("parameters", "tokens", "expected"), [
+    (1000, 1000, ()), (1029, 980, ()), (1040, 1000, ("parameters +4 %",)), (600, 1000, ("parameters −40 %",)),
+    (1000, 2500, ("tokens ×2.5",)), (500, 900, ("parameters −50 %", "tokens −10 %"))])
+def test_a_confounded_comparison_is_flagged(two: Study, tmp_path: Path, parameters: int, tokens: int,
+                                            expected: tuple[str, ...]) -> None:
+    runs = [(one, outcome(one) if one.cell.is_baseline else outcome(one, parameters, tokens))
+            for one in planned_of(two, tmp_path)]
+    found = results(two, runs)
+    assert found["position none"].confounded == expected
+    assert found["position sinusoidal"].confounded == ()
+    assert any("Confounded" in sentence for sentence in in_words(two, list(found.values()))) == bool(expected)
+
+
+def test_change() -> None:
+    assert [change(a, 100) for a in (104, 60, 199, 200, 250)] == ["+4 %", "−40 %", "+99 %", "×2", "×2.5"]
+
+
+def test_one_seed_says_so(study: Make, tmp_path: Path) -> None:
+    made = study({"factors": {"model.position": ["sinusoidal", "none"]}, "seeds": [1]})
+    found = list(results(made, [(one, outcome(one)) for one in planned_of(made, tmp_path)]).values())
+    assert "one seed" in in_words(made, found)[0]
+    assert "One seed" in overview(made, found).lead
+    rows = metric_table("validation.loss", found).rows
+    assert rows[1] == ("position none", "1", "2.0000", "–", "+1.0000", "–", "–", "–")
+    json.dumps([as_data(result) for result in found])
+
+
+def test_the_trainers_words_are_understood() -> None:
+    log = "pellucid: an older one\nstep 3/20\npellucid: the loss or its gradient is not finite at step 12\n" \
+          "  where: step 12\n  why:   loss nan, gradient norm inf\n  do:    try something\n"
+    assert divergence(log) == Divergence(12, "the loss or its gradient is not finite at step 12",
+                                         "loss nan, gradient norm inf")
+    assert last_screen(log).startswith("the loss or")
+
+
+def test_latex_is_escaped_and_markdown_too() -> None:
+    assert escaped("50 % of a_b & −1 ± 2") == r"50 \% of a\_b \& $-$1 $\pm$ 2"
+    table = Table("T", "Lead.", ("cell", "n"), (("a|b_c", "1"),), (1,))
+    assert r"a|b\_c & 1 \\" in latex(table)
+    assert r"\begin{tabular}{lr}" in latex(table)
+    assert "| a\\|b_c | 1 |\n" in markdown(table)
+    assert "|---|---:|\n" in markdown(table)
+
+
+@pytest.fixture
+def reported(two: Study, tmp_path: Path) -> tuple[Path, list[Planned]]:
+    """A report of outcomes that are made up; one run diverged, another is missing."""
+    runs = planned_of(two, tmp_path)
+    for i, one in enumerate(runs):
+        one.folder.mkdir(parents=True)
+        (one.folder / "environment.json").write_text(json.dumps({
+            "pellucid": "0", "packages": {"torch": "0"}, "processor": "slow", "precision": "fp32"}))
+        events = [{"event": "validation", "step": step, "loss": 5 / step + i / 10} for step in (5, 10, 20)]
+        (one.folder / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+        if i < 4:
+            write_outcome(one.outcome, outcome(one))
+    write_outcome(runs[4].outcome, Outcome(diverged=Divergence(7, "the loss is not finite", "loss nan")))
+    write_report(two, cells_of(two), runs, "pellucid ablate toy.yaml", tmp_path)
+    return tmp_path, runs
+
+
+def test_the_report_has_all_its_parts(reported: tuple[Path, list[Planned]], check_page: Callable[[str], Any]) -> None:
+    out, runs = reported
+    text = (out / "report.md").read_text()
+    for part in ("# toy", "`pellucid ablate toy.yaml`", "## In words", "## Overview", "## validation.loss",
+                 "## test.exact", "## Cost", "## Diverged", "## The exact commands", "Not finished: 1 run"):
+        assert part in text, part
+    assert text.count("\npellucid train copy") == len(runs)
+    for name in ("curves.png", "effects-validation-loss.png", "effects-test-exact.png"):
+        assert f"](figures/{name})" in text
+        assert (out / "figures" / name).read_bytes().startswith(b"\x89PNG")
+    html = (out / "report.html").read_text()
+    assert check_page(html) >= {"words", "figures", "commands", "table-0"}
+    assert html.count("data:image/png") == 3
+    tex = (out / "report.tex").read_text()
+    assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") == 5
+
+
+def test_the_csv_has_a_row_a_run(reported: tuple[Path, list[Planned]]) -> None:
+    out, _ = reported
+    rows = list(csv.DictReader((out / "results.csv").open()))
+    assert [row["status"] for row in rows] == ["done"] * 4 + ["diverged", "missing"]
+    assert [row["seed"] for row in rows] == ["1", "1", "2", "2", "3", "3"]
+    assert [float(row["validation.loss"]) for row in rows[:4]] == [1.0, 2.0, 1.1, 2.2]
+    assert (rows[4]["diverged_at"], rows[4]["why"], rows[4]["validation.loss"]) == (
+        "7", "the loss is not finite: loss nan", "")
+    assert {row["model.position"] for row in rows} == {"sinusoidal", "none"}
