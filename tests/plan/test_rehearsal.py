@@ -85,16 +85,16 @@ def test_an_update_allocates_what_its_rehearsal_says(model: dict[str, Any], trai
     session = session_of(config, model_of(config, workload(classes)), [blank(shape)], precision)
     update(session)  # the optimizer's state
     real = allocated(session)
-    told = rehearse_update(config, workload(classes), shape, precision, either_way == "compiled")
+    held, _ = rehearse_update(config, workload(classes), shape, precision, either_way == "compiled")
     parameters = sum(p.numel() for p in session.model.parameters())
-    assert told.holdings["weights"] == 4 * parameters
-    assert told.holdings["optimizer"] == pytest.approx(8 * parameters, rel=0.01)
-    beside = told.total - told.holdings["weights"] - told.holdings["optimizer"]
+    assert held["weights"] == 4 * parameters
+    assert held["optimizer"] == pytest.approx(8 * parameters, rel=0.01)
+    beside = sum(held.values()) - held["weights"] - held["optimizer"]
     assert beside == pytest.approx(real, rel=0.1)
 
 
 def test_a_larger_batch_takes_more_and_the_rest_stays() -> None:
-    small, large = (rehearse_update(config_of(), workload(), SHAPE._replace(sentences=n), "bf16", True).holdings
+    small, large = (rehearse_update(config_of(), workload(), SHAPE._replace(sentences=n), "bf16", True)[0]
                     for n in (20, 40))
     assert large["activations"] > 1.8 * small["activations"]
     assert {key: small[key] for key in ("weights", "optimizer")} == {
@@ -102,7 +102,7 @@ def test_a_larger_batch_takes_more_and_the_rest_stays() -> None:
 
 
 def test_micro_batches_keep_gradients_and_an_average_keeps_weights() -> None:
-    plain, both = (rehearse_update(config_of(train), workload(), SHAPE, "fp32", False).holdings
+    plain, both = (rehearse_update(config_of(train), workload(), SHAPE, "fp32", False)[0]
                    for train in ({}, {"accumulate": 3, "ema_decay": 0.9}))
     assert both["moving average"] == plain["weights"]
     assert both["gradients"] > plain.get("gradients", 0)
@@ -115,12 +115,30 @@ def test_averaging_holds_fp64_sums_beside_the_optimizer() -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_the_cache_of_a_search_grows_with_its_length(compiled: bool) -> None:
-    short, long = (rehearse_decoding(config_of(), workload(), Shape(6, 10, steps), "fp32", compiled).holdings
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_the_cache_of_a_search_grows_with_its_length(compiled: bool, at_once: int) -> None:
+    short, long = (rehearse_decoding(config_of(), workload(), Shape(60, 10, steps), "fp32", compiled, at_once)
                    for steps in (10, 40))
-    rows, keys_and_values = 6 * 3, 2 * SMALL.d_model * 4
+    rows, keys_and_values = 60 * 3 * (at_once if compiled else 1), 2 * SMALL.d_model * 4
     assert long["cache"] - short["cache"] >= 30 * rows * keys_and_values
     assert long["weights"] == short["weights"]
+    assert ("packed weights" in long) == compiled
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_the_engine_allocates_what_its_rehearsal_says(precision: str) -> None:
+    """Weights, keys and values by hand; and as much in a real search as in the rehearsed one."""
+    if use_kernels(torch.device("cpu")) != "compiled":
+        pytest.skip("no compiler")
+    shape, beam = Shape(60, 10, 40), 3
+    held = rehearse_decoding(config_of(), workload(), shape, precision, True, 1)
+    matrices = sum(p.numel() for p in model_of(config_of(), workload()).parameters() if p.dim() == 2)
+    width = {"fp32": 4, "bf16": 2, "int8": 1}[precision]
+    assert held["packed weights"] >= matrices * width
+    cached = (shape.sentences * shape.source + shape.sentences * beam * shape.target) * 2 * SMALL.d_model
+    assert held["cache"] >= cached * (4 if precision == "fp32" else 2)
+    assert held["logits"] == shape.sentences * beam * 300 * 4
+    use_kernels(torch.device("cpu"), False)
 
 
 def test_operations_by_hand() -> None:

@@ -60,38 +60,48 @@ def look_at_machine(config: RunConfig) -> Machine:
 
 def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     """Of `pellucid train`, from the first update to the average of the last checkpoints."""
-    batches = workload.batches(config)
-    shapes = shapes_of(batches)
+    shapes = shapes_of(workload.batches(config))
     layers = (config.model.encoder_layers, 0 if workload.classes else config.model.decoder_layers)
     rehearsed = [(rehearse_update(config, workload, shape, machine.precision, machine.compiled), shape)
                  for shape in largest_shapes(shapes, layers)]
-    update, shape = max(rehearsed, key=lambda pair: pair[0].total)
-    peaks = [update.holdings]
+    (update, _), shape = max(rehearsed, key=lambda one: _total(one[0][0]))
+    peaks = [update]
     if config.train.average_last > 1:
         peaks.append(rehearse_average(config, workload))
     if config.train.monitor in ("bleu", "exact"):
         greedy = replace(config, decode=replace(config.decode, beam_size=1, n_best=1, sample=False))
-        precision, optimizer = greedy.decode.precision, {"optimizer": update.holdings["optimizer"]}
-        peaks += [rehearse_decoding(greedy, workload, one, precision, machine.compiled).holdings | optimizer
-                  for one in decoding_shapes(greedy, workload)]
-    most = max(peaks, key=lambda held: sum(held.values()))
+        search = _search(greedy, workload, machine)[0]
+        peaks = [peak | {"packed weights": search.get("packed weights", 0)} for peak in peaks]  # they are kept
+        peaks.append(search | {"optimizer": update["optimizer"]})
     probe = PROBE._replace(target=1) if workload.classes else PROBE
-    products = rehearse_update(config, workload, probe, machine.precision, machine.compiled).products
+    _, products = rehearse_update(config, workload, probe, machine.precision, machine.compiled)
     seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
     kernels = count_kernels(products, shapes[:seen], (workload.scale() or 1) if seen == len(shapes) else 1)
-    return Budget(_beside(machine, kernels, (workload.count or 0) * _PAIR_BYTES) | most, shape)
+    beside = {"process": machine.process, "kernels": min(kernels, _MOST_KERNELS) * machine.kernel,
+              "data": (workload.count or 0) * _PAIR_BYTES}
+    return Budget(_filled(beside | max(peaks, key=_total)), shape)
 
 
 def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     """Of `pellucid generate`, or `classify`, on texts like those of the training data."""
+    held, shape = _search(config, workload, machine)
+    return Budget(_filled({"process": machine.process} | held), shape)
+
+
+def _search(config: RunConfig, workload: Workload, machine: Machine) -> tuple[Holdings, Shape]:
+    """The groups of the most sentences and of the most tokens: what is held for the larger of them."""
     shapes = decoding_shapes(config, workload)
-    precision = "fp32" if workload.classes else resolve(config.decode.precision, torch.device("cpu"))
-    rehearsed = [(rehearse_decoding(config, workload, shape, precision, machine.compiled), shape) for shape in shapes]
-    most, shape = max(rehearsed, key=lambda pair: pair[0].total)
-    kinds = max(one.sentences for one in shapes) if precision == "bf16" else 0  # each number of those left
-    return Budget(_beside(machine, len(most.products) * kinds, 0) | most.holdings, shape)
+    at_once = min(torch.get_num_threads(), len(shapes))
+    precision = resolve(config.decode.precision, torch.device("cpu"))
+    most = {max(shapes, key=lambda s: s.sentences), max(shapes, key=lambda s: s.sentences * s.target)}
+    rehearsed = [(rehearse_decoding(config, workload, shape, precision, machine.compiled, at_once), shape)
+                 for shape in sorted(most)]
+    return max(rehearsed, key=lambda one: _total(one[0]))
 
 
-def _beside(machine: Machine, kernels: int, data: int) -> Holdings:
-    held = {"process": machine.process, "kernels": min(kernels, _MOST_KERNELS) * machine.kernel, "data": data}
+def _total(held: Holdings) -> int:
+    return sum(held.values())
+
+
+def _filled(held: Holdings) -> Holdings:
     return {holder: size for holder, size in held.items() if size}

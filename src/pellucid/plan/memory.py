@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.config import RunConfig
-from pellucid.decode.engine import Engine, step_for
+from pellucid.decode.engine import obstacle, step_for
 from pellucid.decode.generate import length_groups
 from pellucid.model.transformer import Transformer
 from pellucid.plan.rehearsal import Holdings, Ledger, Product, rehearsal
@@ -24,21 +24,10 @@ _BLOCK = 2048  # lines that are decoded together
 _SMALLEST = Shape(1, 2, 1)
 
 
-@dataclass(frozen=True)
-class Rehearsed:
-    """What a rehearsal says: bytes by holder at the peak, and the products of matrices."""
-
-    holdings: Holdings
-    products: frozenset[Product]
-
-    @property
-    def total(self) -> int:
-        """All bytes."""
-        return sum(self.holdings.values())
-
-
-def rehearse_update(config: RunConfig, workload: Workload, shape: Shape, precision: str, compiled: bool) -> Rehearsed:
-    """The peak of an update that is logged, on a batch of `shape`, with the optimizer's state in place."""
+def rehearse_update(config: RunConfig, workload: Workload, shape: Shape, precision: str,
+                    compiled: bool) -> tuple[Holdings, set[Product]]:
+    """The peak of an update that is logged, on a batch of `shape`, with the optimizer's state in place; and its
+    products of matrices."""
     with rehearsal(compiled) as ledger:
         with ledger.holding("weights"):
             model = model_of(config, workload)
@@ -57,7 +46,7 @@ def rehearse_update(config: RunConfig, workload: Workload, shape: Shape, precisi
         ledger.products.clear()
         with watch(model, session.optimizer):
             update(session)
-        return Rehearsed(ledger.peak(begun), frozenset(ledger.products))
+        return ledger.peak(begun), ledger.products
 
 
 def _say_what_is_logits(model: Any, ledger: Ledger) -> None:
@@ -91,39 +80,46 @@ def rehearse_average(config: RunConfig, workload: Workload) -> Holdings:
         return ledger.peak(begun)
 
 
-def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, precision: str, compiled: bool) -> Rehearsed:
-    """The peak of searching for the outputs of a batch of sources, each as long as `shape.target`; of a classifier's
-    logits."""
-    beam = 1 if config.decode.sample else config.decode.beam_size
-    with rehearsal(compiled) as ledger:
+def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, precision: str, compiled: bool,
+                      at_once: int) -> Holdings:
+    """The peak of reading the weights, and of searching for the outputs of a batch of sources, each output as long as
+    `shape.target`; of a classifier's logits.
+
+    The engine works by addresses, so its tensors have data: weights as at the start, and room that nothing writes to.
+
+    Args:
+        at_once: batches that the engine decodes beside each other.
+    """
+    with rehearsal(compiled):
+        model = model_of(config, workload)
+        is_engine = isinstance(model, Transformer) and obstacle(model) is None
+    with rehearsal(compiled, with_data=is_engine) as ledger, torch.no_grad():
         with ledger.holding("weights"):
             model = model_of(config, workload).eval()
-            step: Any = step_for(model, precision) if isinstance(model, Transformer) else model
-        begun = len(ledger.events)
-        with torch.no_grad():  # in inference mode, operations that are made of others would be seen as one
-            if isinstance(model, Transformer):
-                _search(step, shape, beam, ledger)
-            else:
-                step(blank(shape).source)
-        return Rehearsed(ledger.peak(begun), frozenset(ledger.products))
+        with ledger.holding("weights being read"):
+            read = [torch.empty_like(p) for p in model.parameters()]
+        del read
+        if isinstance(model, Transformer):
+            with ledger.holding("packed weights"):
+                step: Any = step_for(model, precision)
+            _search(step, shape, 1 if config.decode.sample else config.decode.beam_size, at_once if is_engine else 1,
+                    ledger)
+        else:
+            model(blank(shape).source)
+        return ledger.peak(0)
 
 
-def _search(step: Any, shape: Shape, beam: int, ledger: Ledger) -> None:
+def _search(step: Any, shape: Shape, beam: int, at_once: int, ledger: Ledger) -> None:
     """As many steps as the target has tokens, every hypothesis kept to the end."""
-    state = step.start((blank(shape).source, None))
     rows = torch.arange(shape.sentences).repeat_interleave(beam)
-    with ledger.holding("cache"):
-        state = step.select(state, rows)
     tokens = torch.zeros(len(rows), dtype=torch.int64)
-    for _ in range(shape.target):
-        with ledger.holding("cache"):
-            logits, state = step.step(state, tokens)
-            ledger.belongs("logits", logits)
-            if not isinstance(step, Engine):  # log softmax, and the rules of decode/constraints.py
-                with ledger.holding("logits"):
-                    logits = logits.log_softmax(-1).clone()
-            del logits
-            state = step.select(state, torch.arange(len(rows)))
+    with ledger.holding("cache"):
+        states = [step.select(step.start((blank(shape).source, None)), rows) for _ in range(at_once)]
+        for _ in range(shape.target):
+            for place, state in enumerate(states):
+                logits, state = step.step(state, tokens)
+                ledger.belongs("logits", logits)
+                states[place] = step.select(state, torch.arange(len(rows)))
 
 
 def largest_shapes(shapes: list[Shape], layers: tuple[int, int]) -> list[Shape]:
@@ -141,14 +137,13 @@ def largest_shapes(shapes: list[Shape], layers: tuple[int, int]) -> list[Shape]:
 
 
 def decoding_shapes(config: RunConfig, workload: Workload) -> list[Shape]:
-    """The groups that a block of lines is decoded in which have the most sentences and the most tokens."""
+    """The groups that a block of lines like those of the training data is decoded in."""
     corpus = workload.examples.in_epoch(0)
     chosen = range(0, len(corpus), max(1, len(corpus) // _BLOCK))
     source, target = (side.lengths[list(chosen)] for side in (corpus.source, corpus.target))
     limit = 1 if workload.classes else config.decode.max_length
-    found = [Shape(len(group), int(source[group].max()), min(limit, int(target[group].max())))
-             for group in length_groups(source.tolist(), config.decode.batch_tokens)]
-    return sorted({max(found, key=lambda s: s.sentences), max(found, key=lambda s: s.sentences * s.target)})
+    return [Shape(len(group), int(source[group].max()), min(limit, int(target[group].max())))
+            for group in length_groups(source.tolist(), config.decode.batch_tokens)]
 
 
 def flops_per_token(config: RunConfig, workload: Workload) -> float:

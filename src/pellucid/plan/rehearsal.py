@@ -92,12 +92,13 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @contextlib.contextmanager
-def rehearsal(compiled: bool) -> Iterator[Ledger]:
-    """A context in which tensors have shapes and no data.
+def rehearsal(compiled: bool, with_data: bool = False) -> Iterator[Ledger]:
+    """A context in which kernels compute nothing, and tensors have shapes and no data.
 
     Args:
         compiled: whether the run will have the kernels of nn/kernels.
+        with_data: tensors have data after all, for code that must know where it lies.
     """
     ledger = Ledger()
-    with kernels.rehearse(compiled), FakeTensorMode(), ledger:
+    with kernels.rehearse(compiled), contextlib.nullcontext() if with_data else FakeTensorMode(), ledger:
         yield ledger
