@@ -54,19 +54,22 @@ def test_a_classifier_is_planned(cli: Any, tiny_classifier: Path) -> None:
     assert "cache" not in found["memory"]["decoding"]["held_by"]
 
 
-def test_people_read_it(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("width", [60, 80])
+def test_people_read_it(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setattr("pellucid.plan.calibration.SECONDS", 0.1)
     text = cli("plan", tiny, "--memory", "64GiB").out
     assert "Peak memory of training" in text
-    assert "tokens/s here" in text
-    assert "In 64.00 GiB: train.batch_sentences 16 fits" in text
-    assert max(map(len, text.splitlines())) <= 80
+    assert "tokens a second, here" in text
+    assert "In 64.00 GiB\n  train.batch_sentences 16 fits\n" in text
+    assert "the largest that fits: --train.batch_sentences 1024" in text
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_a_memory_that_is_too_small(cli: Any, tiny: Path) -> None:
     found = planned(cli, tiny, "--memory", "1MB")
-    assert found["fit"] == {"memory": 10**6, "fits": False, "key": "batch_sentences", "configured": 16,
-                            "largest": None}
+    assert found["fit"] == {"memory": 10**6, "key": "batch_sentences", "configured": 16, "fits": False,
+                            "largest": None, "least": found["memory"]["training"]["bytes"]}
 
 
 def test_mistakes(cli: Any, tiny: Path) -> None:

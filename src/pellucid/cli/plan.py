@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,11 +16,11 @@ from pellucid.cli.arguments import parse_with_overrides, read_config
 from pellucid.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pellucid.inspection.measures import Part
     from pellucid.plan.budget import Budget
     from pellucid.plan.plan import Plan
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_BAR = 18  # characters
 
 
 @dataclass
@@ -46,8 +48,9 @@ def main(program: str, words: Sequence[str]) -> int:
     from pellucid.plan.plan import as_json, plan
     from pellucid.train.journal import Reporter
 
+    width = max(60, min(80, shutil.get_terminal_size().columns))
     made = plan(config, memory, not arguments.no_calibration, Reporter().progress)
-    print(json.dumps(as_json(made), ensure_ascii=False) if arguments.json else "\n".join(as_lines(made)))
+    print(json.dumps(as_json(made), ensure_ascii=False) if arguments.json else "\n".join(as_lines(made, width)))
     return 0
 
 
@@ -73,50 +76,65 @@ def in_words(size: float) -> str:
     return f"{size:.2f} GiB"
 
 
-def as_lines(plan: Plan) -> Iterator[str]:
-    """The plan for people, 80 columns wide."""
+def as_lines(plan: Plan, width: int) -> Iterator[str]:
+    """The plan for people, in lines of at most `width` characters (60 or more)."""
     from pellucid.train.journal import duration
 
-    total, updates = sum(part.parameters for part in plan.parts), plan.updates
+    def row(name: str, value: str, share: float | None = None) -> str:
+        room = min(34, width - 36)
+        name = name if len(name) <= room else name[: room - 1] + "…"
+        told = "" if share is None else f"{100 * share:5.1f} %  {'█' * round((width - room - 28) * share)}"
+        return f"  {name:<{room}} {value:>14}  {told}".rstrip()
+
+    def said(text: str) -> str:
+        return textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ")
+
+    def held(name: str, budget: Budget) -> Iterator[str]:
+        sentences, source, target = budget.shape
+        yield f"\nPeak memory of {name}"
+        for holder, size in sorted(budget.holdings.items(), key=lambda item: -item[1]):
+            yield row(holder, in_words(size), size / budget.total)
+        yield row("all", in_words(budget.total))
+        yield said(f"with {sentences:,} sentences of {source:,} and {target:,} tokens in the largest batch")
+
+    total, updates, machine = sum(part.parameters for part in plan.parts), plan.updates, plan.machine
     yield "Parameters"
-    for part in plan.parts:
-        yield _row(part.name, f"{part.parameters:,}", part.parameters / total)
-    yield _row("all", f"{total:,}", None)
-    yield f"\nOperations: {plan.flops:.3g} a token, {plan.flops * updates.tokens:.3g} an update of "
-    yield f"{updates.tokens:,.0f} source and target tokens"
-    kernels = "compiled" if plan.machine.compiled else "plain"
-    yield from _budget(f"training, {plan.machine.precision} products, {kernels} kernels", plan.training)
-    yield from _budget("decoding", plan.decoding)
+    yield from (row(name, f"{count:,}", count / total) for name, count in _grouped(plan.parts).items())
+    yield row("all", f"{total:,}")
+    yield "\nFloating-point operations of training"
+    yield row("a token", f"{plan.flops:.3g}")
+    yield row(f"an update of {updates.tokens:,.0f} tokens", f"{plan.flops * updates.tokens:.3g}")
+    kernels = "compiled" if machine.compiled else "plain"
+    yield from held(f"training ({machine.precision}, {kernels} kernels)", plan.training)
+    yield from held("decoding", plan.decoding)
     yield "\nDisk"
-    yield from (_row(name, in_words(size), None) for name, size in plan.disk.items() if size)
+    yield from (row(name, in_words(size)) for name, size in plan.disk.items() if size)
     yield "\nTime"
     if updates.per_epoch is not None:
-        yield f"  an epoch is {updates.per_epoch:,.0f} updates"
+        yield row("updates an epoch", f"{updates.per_epoch:,.0f}")
+    if updates.total is not None:
+        yield row("updates", f"{updates.total:,}")
     if plan.speed is not None:
-        yield (f"  {plan.speed:,.0f} tokens/s here, {updates.tokens / plan.speed:.3g} s an update")
+        yield row("tokens a second, here", f"{plan.speed:,.0f}")
+        yield row("an update", f"{updates.tokens / plan.speed:.3g} s")
     if plan.seconds is not None:
-        yield f"  {updates.total:,} updates in about {duration(plan.seconds)}, validations not counted"
+        yield row("all, validations aside", f"about {duration(plan.seconds)}")
     if plan.fit is not None:
         fit = plan.fit
-        answer = "fits" if fit.fits else "does not fit"
-        yield f"\nIn {in_words(fit.memory)}: train.{fit.key} {fit.configured:,} {answer}"
-        yield (f"  the largest that does: --train.{fit.key} {fit.largest}" if fit.largest is not None
-               else "  not even the smallest batch does: choose a smaller model or vocabulary, or shorter texts")
+        yield f"\nIn {in_words(fit.memory)}"
+        yield said(f"train.{fit.key} {fit.configured:,} {'fits' if fit.fits else 'does not fit'}")
+        yield said(f"the largest that fits: --train.{fit.key} {fit.largest}" if fit.largest is not None else
+                   f"no batch does: the most modest one tried takes {in_words(fit.least)}, "
+                   f"{in_words(machine.training)} of it before there is a model")
     if plan.assumptions:
         yield "\nAssumed"
-        yield from (f"  {line}" for line in plan.assumptions)
+        yield from map(said, plan.assumptions)
 
 
-def _budget(name: str, budget: Budget) -> Iterator[str]:
-    sentences, source, target = budget.shape
-    yield f"\nPeak memory of {name}"
-    for holder, size in sorted(budget.holdings.items(), key=lambda item: -item[1]):
-        yield _row(holder, in_words(size), size / budget.total)
-    yield _row("all", in_words(budget.total), None)
-    yield f"  when {sentences:,} sentences of {source:,} and {target:,} tokens are one batch"
-
-
-def _row(name: str, value: str, share: float | None) -> str:
-    name = name if len(name) <= 34 else name[:33] + "…"
-    told = "" if share is None else f"{100 * share:5.1f} %  {'█' * round(_BAR * share)}"
-    return f"  {name:<34} {value:>14}  {told}".rstrip()
+def _grouped(parts: Sequence[Part]) -> dict[str, int]:
+    """Parameters by part, the layers of a stack together: "encoder layer 1, norms" → "encoder layers, norms"."""
+    counts: dict[str, int] = {}
+    for part in parts:
+        name = re.sub(r"layer \d+", "layers", part.name)
+        counts[name] = counts.get(name, 0) + part.parameters
+    return counts

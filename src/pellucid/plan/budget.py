@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -9,13 +10,14 @@ import torch
 from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
 from pellucid.plan.memory import decoding_shapes, largest_shapes, rehearse_average, rehearse_decoding, rehearse_update
-from pellucid.plan.process import baseline, kernel_bytes
+from pellucid.plan.process import baselines, kernel_bytes
 from pellucid.plan.products import PROBE, count_kernels
 from pellucid.plan.rehearsal import Holdings
 from pellucid.plan.workload import Shape, Workload, shapes_of
 from pellucid.precision import keep_kernels, resolve
 
 _PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data
+_HOLES = {False: 0.27, True: 0.57}  # of what comes and goes in an update, without kernels and with them; glibc 2.36
 _MOST_KERNELS = 65_536  # that precision.keep_kernels lets oneDNN keep
 
 
@@ -25,13 +27,14 @@ class Machine:
 
     Attributes:
         precision: of training's products.  compiled: whether the kernels of nn/kernels serve.
-        process: bytes of a process that has done nothing yet.
-        kernel: bytes that oneDNN keeps for each new shape of a product.
+        decoding, training: bytes of a process that has loaded what the one or the other needs, and no model.
+        kernel: bytes that oneDNN keeps for each new shape of a product; none for fp32, which it does not compute.
     """
 
     precision: str
     compiled: bool
-    process: int
+    decoding: int
+    training: int
     kernel: int
 
 
@@ -54,8 +57,8 @@ def look_at_machine(config: RunConfig) -> Machine:
     device = torch.device("cpu")
     precision = resolve(config.train.precision, device)
     compiled = use_kernels(device, config.train.kernels == "auto") == "compiled"
-    process = baseline(precision)
-    return Machine(precision, compiled, process, kernel_bytes(config, precision))
+    return Machine(precision, compiled, *baselines(precision),
+                   kernel_bytes(config) if precision == "bf16" else 0)
 
 
 def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
@@ -76,16 +79,28 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     probe = PROBE._replace(target=1) if workload.classes else PROBE
     _, products = rehearse_update(config, workload, probe, machine.precision, machine.compiled)
     seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
-    kernels = count_kernels(products, shapes[:seen], (workload.scale() or 1) if seen == len(shapes) else 1)
-    beside = {"process": machine.process, "kernels": min(kernels, _MOST_KERNELS) * machine.kernel,
+    scale = (workload.scale() or 1) if seen == len(shapes) else 1
+    kernels = count_kernels(products, shapes[:seen], scale) if machine.kernel else 0
+    beside = {"process": machine.training, "kernels": min(kernels, _MOST_KERNELS) * machine.kernel,
+              "holes": _holes(update, len(set(shapes[:seen])) * scale, kernels > 0),
               "data": (workload.count or 0) * _PAIR_BYTES}
     return Budget(_filled(beside | max(peaks, key=_total)), shape)
+
+
+def _holes(update: Holdings, shapes: float, has_kernels: bool) -> int:
+    """What the allocator can neither use nor give back: room between blocks that stay, too small for the next tensor.
+
+    It grows with the logarithm of the number of shapes: each further one finds more of what the ones before left, and
+    kernels, which stay where they were made, break up more of it.
+    """
+    passing = sum(update.get(holder, 0) for holder in ("activations", "logits", "gradients"))
+    return round(_HOLES[has_kernels] * math.log(max(1, shapes)) * passing)
 
 
 def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     """Of `pellucid generate`, or `classify`, on texts like those of the training data."""
     held, shape = _search(config, workload, machine)
-    return Budget(_filled({"process": machine.process} | held), shape)
+    return Budget(_filled({"process": machine.decoding} | held), shape)
 
 
 def _search(config: RunConfig, workload: Workload, machine: Machine) -> tuple[Holdings, Shape]:

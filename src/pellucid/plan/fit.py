@@ -11,29 +11,31 @@ from pellucid.plan.workload import Workload, with_batch
 
 MARGIN = 0.15  # of a memory that is left free: as far as a plan may be off
 _GRAIN = {"batch_tokens": 64, "batch_sentences": 1}
-_TRIALS = 12
-_MOST_TIMES = 64  # larger than the configured batch, a larger one is not looked for
+_DOUBLINGS = 6  # of the configured batch; a larger one is not looked for
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether the configured batch fits, and the largest that does (None: not even the smallest); in the unit of
-    `key`."""
+    """Whether the configured batch fits, and the largest that does, in the unit of `key`.
+
+    Attributes:
+        memory: bytes that there are.
+        largest: None if no batch fits.
+        least: bytes that the most modest batch takes of all that were tried.
+    """
 
     memory: int
-    fits: bool
     key: str
     configured: int
+    fits: bool
     largest: int | None
+    least: int
 
 
 def largest_batch(config: RunConfig, workload: Workload, machine: Machine, memory: int,
                   say: Callable[[str], None]) -> Fit:
-    """Looks for the largest batch whose plan leaves MARGIN of `memory` free.
-
-    Peak memory grows all but linearly with the batch, so a line through the two nearest trials says what to try next;
-    what is proposed was itself planned.
-    """
+    """Looks for the largest batch whose plan leaves MARGIN of `memory` free: doubles or halves the configured one until
+    the answer changes, then goes between. What is proposed was itself planned."""
     train = config.train
     key = "batch_sentences" if train.batch_sentences else "batch_tokens"
     configured = train.batch_sentences or train.batch_tokens
@@ -46,25 +48,13 @@ def largest_batch(config: RunConfig, workload: Workload, machine: Machine, memor
             totals[size] = training(with_batch(config, size), workload, machine).total
         return totals[size] <= room
 
-    low, high = 0, _MOST_TIMES * configured  # low fits, high is not known to
-    size = configured
-    for _ in range(_TRIALS if machine.process < room else 0):
-        low, high = (size, high) if fits(size) else (low, size)
-        if high - low <= max(grain, low // 50):
-            break
-        size = _next(totals, low, high, room) // grain * grain
-        if not low < size < high:
-            size = (low + high) // 2 // grain * grain
-        if not low < size < high:
-            break
-    return Fit(memory, 0 < configured <= low, key, configured, low or None)
-
-
-def _next(totals: dict[int, int], low: int, high: int, room: float) -> int:
-    """Where the line through the two trials nearest to `room` meets it."""
-    near = sorted(totals, key=lambda size: abs(totals[size] - room))[:2]
-    if len(near) < 2 or totals[near[0]] == totals[near[1]]:
-        return min(high - 1, 2 * low) if low else high // 2
-    a, b = near
-    slope = (totals[a] - totals[b]) / (a - b)
-    return int(a + (room - totals[a]) / slope) if slope > 0 else (low + high) // 2
+    low = high = configured
+    while fits(high) and high < configured << _DOUBLINGS:
+        low, high = high, 2 * high
+    while not fits(low) and low > grain and machine.training < room:
+        low, high = max(grain, low // 2), low
+    while fits(low) and high - low > max(grain, low // 20):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    best = max((size for size in totals if fits(size)), default=None)
+    return Fit(memory, key, configured, fits(configured), best, min(totals.values()))

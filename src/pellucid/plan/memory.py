@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.config import RunConfig
@@ -113,13 +114,14 @@ def _search(step: Any, shape: Shape, beam: int, at_once: int, ledger: Ledger) ->
     """As many steps as the target has tokens, every hypothesis kept to the end."""
     rows = torch.arange(shape.sentences).repeat_interleave(beam)
     tokens = torch.zeros(len(rows), dtype=torch.int64)
-    with ledger.holding("cache"):
-        states = [step.select(step.start((blank(shape).source, None)), rows) for _ in range(at_once)]
-        for _ in range(shape.target):
-            for place, state in enumerate(states):
-                logits, state = step.step(state, tokens)
-                ledger.belongs("logits", logits)
-                states[place] = step.select(state, torch.arange(len(rows)))
+    states = [step.select(step.start((blank(shape).source, None)), rows) for _ in range(at_once)]
+    for _ in range(shape.target):
+        for place, state in enumerate(states):
+            logits, state = step.step(state, tokens)
+            states[place] = step.select(state, torch.arange(len(rows)))
+            for leaf in tree_leaves(vars(states[place])):
+                ledger.belongs("cache", leaf)
+            ledger.belongs("logits", logits)
 
 
 def largest_shapes(shapes: list[Shape], layers: tuple[int, int]) -> list[Shape]:

@@ -29,29 +29,33 @@ def resident() -> int:
         return 0
 
 
-def baseline(precision: str) -> int:
-    """Bytes of a process that has loaded what training needs, and has multiplied a first matrix."""
+def baselines(precision: str) -> tuple[int, int]:
+    """Bytes of a process that has loaded what decoding needs, and has multiplied a first matrix; and of one that has
+    loaded what training needs."""
+    import pellucid.run
+
+    _multiply(64, 64, 64, precision)
+    gc.collect()
+    decoding = resident()
     import matplotlib.figure  # noqa: F401
 
     import pellucid.train.run  # noqa: F401
 
-    _multiply(64, 64, 64, precision)
-    gc.collect()
-    return resident()
+    return decoding, resident()
 
 
-def kernel_bytes(config: RunConfig, precision: str) -> int:
-    """Bytes that a product of a new shape leaves behind: the mean over those of the model's layers, forward and
+def kernel_bytes(config: RunConfig) -> int:
+    """Bytes that a bf16 product of a new shape leaves behind: the mean over those of the model's layers, forward and
     backward, each tried with shapes of its own."""
     model = config.model
     d, f = model.d_model, model.d_ff
     layers = [(d, 3 * d), (d, d), (d, f), (f, d)]
     for inner, outer in layers:
-        _multiply(_ROWS, inner, outer, precision)
+        _multiply(_ROWS, inner, outer, "bf16")
     before = _settled()
     for inner, outer in layers:
         for rows in range(_ROWS + 1, _ROWS + 1 + _PROBES):
-            _multiply(rows, inner, outer, precision)
+            _multiply(rows, inner, outer, "bf16")
     return max(0, _settled() - before) // (3 * _PROBES * len(layers))
 
 

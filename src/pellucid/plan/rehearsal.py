@@ -63,9 +63,9 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._numbers.pop(address, None)
         self.events.append((number, -size))
 
-    def belongs(self, holder: str, tensor: Tensor | None) -> None:
-        """Says what holds a tensor, from its beginning on."""
-        number = None if tensor is None else self._numbers.get(tensor.untyped_storage()._cdata)
+    def belongs(self, holder: str, tensor: object) -> None:
+        """Says what holds a tensor, from its beginning on; nothing else is known here."""
+        number = self._numbers.get(tensor.untyped_storage()._cdata) if isinstance(tensor, Tensor) else None
         if number is not None:
             self._holders[number] = holder
 
