@@ -51,8 +51,8 @@ def test_what_is_proposed_fits_and_hardly_more_would(base: int, each: int, step:
     else:
         assert total(found.largest) <= room
         assert found.largest in tried
-        grown = int(1.1 * found.largest) + 2 * max(64, step)
-        assert total(grown) > room or found.largest >= 60 * batch
+        grown = int(1.15 * found.largest) + 2 * max(64, step)
+        assert total(grown) > room or found.largest >= 14 * batch
 
 
 def test_sentences_are_counted_where_they_size_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from pellucid.plan.memory import (
     largest_shapes,
     rehearse_average,
     rehearse_decoding,
-    rehearse_update,
+    rehearse_updates,
 )
 from pellucid.plan.rehearsal import rehearsal
 from pellucid.plan.session import blank, model_of, session_of
@@ -85,7 +85,7 @@ def test_an_update_allocates_what_its_rehearsal_says(model: dict[str, Any], trai
     session = session_of(config, model_of(config, workload(classes)), [blank(shape)], precision)
     update(session)  # the optimizer's state
     real = allocated(session)
-    held, _ = rehearse_update(config, workload(classes), shape, precision, either_way == "compiled")
+    [(held, _)] = rehearse_updates(config, workload(classes), [shape], precision, either_way == "compiled")
     parameters = sum(p.numel() for p in session.model.parameters())
     assert held["weights"] == 4 * parameters
     assert held["optimizer"] == pytest.approx(8 * parameters, rel=0.01)
@@ -94,15 +94,15 @@ def test_an_update_allocates_what_its_rehearsal_says(model: dict[str, Any], trai
 
 
 def test_a_larger_batch_takes_more_and_the_rest_stays() -> None:
-    small, large = (rehearse_update(config_of(), workload(), SHAPE._replace(sentences=n), "bf16", True)[0]
-                    for n in (20, 40))
+    shapes = [SHAPE._replace(sentences=n) for n in (20, 40)]
+    small, large = (held for held, _ in rehearse_updates(config_of(), workload(), shapes, "bf16", True))
     assert large["activations"] > 1.8 * small["activations"]
     assert {key: small[key] for key in ("weights", "optimizer")} == {
         key: large[key] for key in ("weights", "optimizer")}
 
 
 def test_micro_batches_keep_gradients_and_an_average_keeps_weights() -> None:
-    plain, both = (rehearse_update(config_of(train), workload(), SHAPE, "fp32", False)[0]
+    plain, both = (rehearse_updates(config_of(train), workload(), [SHAPE], "fp32", False)[0][0]
                    for train in ({}, {"accumulate": 3, "ema_decay": 0.9}))
     assert both["moving average"] == plain["weights"]
     assert both["gradients"] > plain.get("gradients", 0)

@@ -9,7 +9,13 @@ import torch
 
 from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
-from pellucid.plan.memory import decoding_shapes, largest_shapes, rehearse_average, rehearse_decoding, rehearse_update
+from pellucid.plan.memory import (
+    decoding_shapes,
+    largest_shapes,
+    rehearse_average,
+    rehearse_decoding,
+    rehearse_updates,
+)
 from pellucid.plan.process import baselines, kernel_bytes
 from pellucid.plan.products import PROBE, count_kernels
 from pellucid.plan.rehearsal import Holdings
@@ -65,9 +71,12 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     """Of `pellucid train`, from the first update to the average of the last checkpoints."""
     shapes = shapes_of(workload.batches(config))
     layers = (config.model.encoder_layers, 0 if workload.classes else config.model.decoder_layers)
-    rehearsed = [(rehearse_update(config, workload, shape, machine.precision, machine.compiled), shape)
-                 for shape in largest_shapes(shapes, layers)]
-    (update, _), shape = max(rehearsed, key=lambda one: _total(one[0][0]))
+    largest = largest_shapes(shapes, layers)
+    probe = PROBE._replace(target=1) if workload.classes else PROBE
+    *rehearsed, (_, products) = rehearse_updates(config, workload, [*largest, probe], machine.precision,
+                                                 machine.compiled)
+    update, shape = max(((held, shape) for (held, _), shape in zip(rehearsed, largest, strict=True)),
+                        key=lambda one: _total(one[0]))
     peaks = [update]
     if config.train.average_last > 1:
         peaks.append(rehearse_average(config, workload))
@@ -76,8 +85,6 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
         search = _search(greedy, workload, machine)[0]
         peaks = [peak | {"packed weights": search.get("packed weights", 0)} for peak in peaks]  # they are kept
         peaks.append(search | {"optimizer": update["optimizer"]})
-    probe = PROBE._replace(target=1) if workload.classes else PROBE
-    _, products = rehearse_update(config, workload, probe, machine.precision, machine.compiled)
     seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
     scale = (workload.scale() or 1) if seen == len(shapes) else 1
     kernels = count_kernels(products, shapes[:seen], scale) if machine.kernel else 0

@@ -11,7 +11,7 @@ from pellucid.plan.workload import Workload, with_batch
 
 MARGIN = 0.15  # of a memory that is left free: as far as a plan may be off
 _GRAIN = {"batch_tokens": 64, "batch_sentences": 1}
-_DOUBLINGS = 6  # of the configured batch; a larger one is not looked for
+_DOUBLINGS = 4  # of the configured batch; a larger one is not looked for
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def largest_batch(config: RunConfig, workload: Workload, machine: Machine, memor
         low, high = high, 2 * high
     while not fits(low) and low > grain and machine.training < room:
         low, high = max(grain, low // 2), low
-    while fits(low) and high - low > max(grain, low // 20):
+    while fits(low) and high - low > max(grain, low // 10):
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     best = max((size for size in totals if fits(size)), default=None)

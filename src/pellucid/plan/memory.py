@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,16 +26,16 @@ _BLOCK = 2048  # lines that are decoded together
 _SMALLEST = Shape(1, 2, 1)
 
 
-def rehearse_update(config: RunConfig, workload: Workload, shape: Shape, precision: str,
-                    compiled: bool) -> tuple[Holdings, set[Product]]:
-    """The peak of an update that is logged, on a batch of `shape`, with the optimizer's state in place; and its
+def rehearse_updates(config: RunConfig, workload: Workload, shapes: Sequence[Shape], precision: str,
+                     compiled: bool) -> list[tuple[Holdings, set[Product]]]:
+    """For a batch of each shape, an update that is logged, with the optimizer's state in place: the peak, and the
     products of matrices."""
     with rehearsal(compiled) as ledger:
         with ledger.holding("weights"):
             model = model_of(config, workload)
         _say_what_is_logits(model, ledger)
         micro = min(config.train.accumulate, 2)  # two show what many take
-        batches = [*[blank(_SMALLEST)] * micro, *[blank(shape)] * micro]
+        batches = [blank(shape) for shape in (_SMALLEST, *shapes) for _ in range(micro)]
         session = session_of(_in_micro_batches(config, micro), model, batches, precision)
         update(session)  # makes the optimizer's state
         for state in session.optimizer.state.values():
@@ -43,11 +44,13 @@ def rehearse_update(config: RunConfig, workload: Workload, shape: Shape, precisi
         for tensor in session.average.weights.values() if session.average else ():
             ledger.belongs("moving average", tensor)
         session.optimizer.register_step_pre_hook(lambda *_: _claim_gradients(model, ledger))
-        begun = len(ledger.events)
-        ledger.products.clear()
-        with watch(model, session.optimizer):
-            update(session)
-        return ledger.peak(begun), ledger.products
+        found = []
+        for _ in shapes:
+            begun, ledger.products = len(ledger.events), set()
+            with watch(model, session.optimizer):
+                update(session)
+            found.append((ledger.peak(begun), ledger.products))
+        return found
 
 
 def _say_what_is_logits(model: Any, ledger: Ledger) -> None:
