@@ -1,4 +1,5 @@
-"""What `pellucid plan` says beside what is: `python -m benchmarks.plan [--case NAME …] [--quick] [--json FILE]`.
+"""What `pellucid plan` says beside what is: `python -m benchmarks.plan [--case NAME …] [--quick] [--json FILE]`; with
+`--memory 1GiB`, whether training with the batch that it proposes stays below that.
 
 Each case is planned in one process, trained in another and decoded in a third, by the commands that everyone uses; what
 counts is the peak resident set of the process from its first instruction to its last. Data is generated: numbers to be
@@ -105,11 +106,28 @@ def measure(name: str, case: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+def measure_fit(name: str, case: dict[str, Any], memory: str) -> dict[str, Any]:
+    """The batch that the plan proposes for a memory, and what training with it takes."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        config = folder / "case.yaml"
+        write_config(case, config)
+        words = ["plan", str(config), "--no-calibration", "--json", "--memory", memory]
+        fit = json.loads(peak_of(words, folder)[1])["fit"]
+        peak = 0
+        if fit["largest"]:
+            batch = [f"--train.{fit['key']}", str(fit["largest"])]
+            peak, _ = peak_of(["train", str(config), "--out", str(folder / "run"), *batch], folder)
+    say(f"{name}: in {memory} {fit['largest']} {fit['key']} took {peak / 2**20:,.0f} MiB")
+    return {"workload": "fit", "model": name, "system": "pellucid", "memory_bytes": fit["memory"],
+            "setting": f"{fit['key']} {fit['largest']}", "peak_memory_bytes": peak, "fits": peak <= fit["memory"]}
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows as Markdown."""
     lines = ["| configuration | parameters | training: planned | measured | off by | decoding: planned | measured | "
              "off by |", "|---|---|---|---|---|---|---|---|"]
-    for name in dict.fromkeys(row["model"] for row in rows):
+    for name in dict.fromkeys(row["model"] for row in rows if row["workload"] == "training"):
         training, decoding = (next(r for r in rows if (r["model"], r["workload"]) == (name, work))
                               for work in ("training", "decoding"))
         cells = [f"{name}{' *' if training['held_out'] else ''}", f"{training['parameters']:,}"]
@@ -137,12 +155,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="*", choices=list(cases), default=list(cases))
     parser.add_argument("--quick", action="store_true", help="the first three cases")
+    parser.add_argument("--memory", help="measure what is proposed for a memory such as 1GiB")
     parser.add_argument("--json", type=Path, help="where to write the results; cases that it has stay")
     args = parser.parse_args()
     before = json.loads(args.json.read_text(encoding="utf-8"))["rows"] if args.json and args.json.exists() else []
-    rows = [row for row in before if row["model"] not in args.case]
+    rows = [row for row in before if row["model"] not in args.case or (row["workload"] == "fit") != bool(args.memory)]
     for name in args.case[:3] if args.quick else args.case:
-        rows += measure(name, cases[name])
+        rows += [measure_fit(name, cases[name], args.memory)] if args.memory else measure(name, cases[name])
         if args.json:
             from benchmarks import machine
 

@@ -61,7 +61,7 @@ def test_people_read_it(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "Peak memory of training" in text
     assert "tokens a second, here" in text
     assert "In 64.00 GiB\n  train.batch_sentences 16 fits\n" in text
-    assert "the largest that fits: --train.batch_sentences 256" in text
+    assert "the largest tried that fits: --train.batch_sentences 256" in text
     assert max(map(len, text.splitlines())) <= 60
 
 

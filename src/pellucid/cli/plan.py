@@ -81,10 +81,10 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     from pellucid.train.journal import duration
 
     def row(name: str, value: str, share: float | None = None) -> str:
-        room = min(34, width - 36)
+        room = min(35, width - 26)
         name = name if len(name) <= room else name[: room - 1] + "…"
-        told = "" if share is None else f"{100 * share:5.1f} %  {'█' * round((width - room - 28) * share)}"
-        return f"  {name:<{room}} {value:>14}  {told}".rstrip()
+        told = "" if share is None else f"{100 * share:5.1f} %  {'█' * round((width - room - 27) * share)}"
+        return f"  {name:<{room}} {value:>13}  {told}".rstrip()
 
     def said(text: str) -> str:
         return textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ")
@@ -123,7 +123,7 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
         fit = plan.fit
         yield f"\nIn {in_words(fit.memory)}"
         yield said(f"train.{fit.key} {fit.configured:,} {'fits' if fit.fits else 'does not fit'}")
-        yield said(f"the largest that fits: --train.{fit.key} {fit.largest}" if fit.largest is not None else
+        yield said(f"the largest tried that fits: --train.{fit.key} {fit.largest}" if fit.largest is not None else
                    f"no batch does: the most modest one tried takes {in_words(fit.least)}, "
                    f"{in_words(machine.training)} of it before there is a model")
     if plan.assumptions:
