@@ -89,10 +89,12 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Callable[[P
 
 
 def toy(words: list[str]) -> list[str]:
-    """A verb's words, with a training cut down to a moment."""
+    """A verb's words, with a training cut down to a moment, and nothing timed."""
     if words[0] == "ablate" and len(words) > 1:
         pieces = ["--tokenizer.vocab_size", "150"] if "sentencepiece" in words else []
         return [*words, *([] if "--dry-run" in words else ["--dry-run"]), *TOY_DATA, *pieces]
+    if words[0] == "plan":
+        return [*words, "--no-calibration"]
     if words[0] not in ("demo", "train") or "--dry-run" in words or "--help" in words:
         return words
     name = "demo" if words[0] == "demo" else words[1]
