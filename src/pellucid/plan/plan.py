@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+import torch
+
 from pellucid.config import RunConfig
 from pellucid.errors import ConfigError
 from pellucid.inspection.measures import Part, parameters_by_part
@@ -87,12 +89,15 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
     with rehearsal(compiled=False):
         parts = parameters_by_part(model_of(config, workload))
     updates = updates_of(config, workload)
+    assumptions = workload.assumptions
+    if torch.cuda.is_available():
+        assumptions += ("training uses the GPU that is here; memory and time are those of the processor",)
     trained = training(config, workload, machine)
     fit = None if memory is None else largest_batch(config, workload, machine, memory, say)
     return Plan(config, machine, parts, updates, flops_per_token(config, workload), trained,
                 decoding(config, workload, machine), disk_of(config, workload, sum(p.parameters for p in parts)),
                 tokens_per_second(config, workload, machine.precision, say) if calibrate else None, fit,
-                workload.assumptions)
+                assumptions)
 
 
 def updates_of(config: RunConfig, workload: Workload) -> Updates:
