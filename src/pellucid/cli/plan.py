@@ -81,7 +81,7 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     from pellucid.train.journal import duration
 
     def row(name: str, value: str, share: float | None = None) -> str:
-        room = min(35, width - 26)
+        room = min(36, width - 26)
         name = name if len(name) <= room else name[: room - 1] + "…"
         told = "" if share is None else f"{100 * share:5.1f} %  {'█' * round((width - room - 27) * share)}"
         return f"  {name:<{room}} {value:>13}  {told}".rstrip()
@@ -109,7 +109,8 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     yield from held("decoding", plan.decoding)
     yield "\nDisk"
     yield from (row(name, in_words(size)) for name, size in plan.disk.items() if size)
-    yield "\nTime"
+    if (updates.per_epoch, updates.total, plan.speed) != (None, None, None):
+        yield "\nTime"
     if updates.per_epoch is not None:
         yield row("updates an epoch", f"{updates.per_epoch:,.0f}")
     if updates.total is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 
@@ -20,7 +21,8 @@ def tokens_per_second(config: RunConfig, workload: Workload, precision: str, say
     """Source and target tokens that are learned from in a second, padding not counted.
 
     A few batches spread over the lengths come once to warm up, since kernels are made at the first one of each shape,
-    then again by the clock, until SECONDS have passed in all; the last warm-up counts where one alone takes longer.
+    then again by the clock, until SECONDS have passed in all; the last warm-up counts where one alone takes longer. The
+    median of the updates is told, which a moment when the machine did something else does not move.
     """
     batches = workload.batches(config)
     by_length = np.argsort([len(rows) for rows in batches.examples(0)])
@@ -28,15 +30,14 @@ def tokens_per_second(config: RunConfig, workload: Workload, precision: str, say
     given = [batches[int(by_length[place])] for place in places]
     session = session_of(config, model_of(config, workload), given, precision)
     progress, begun = session.progress, time.monotonic()
-    speeds: list[tuple[int, float]] = []  # tokens and seconds of each update
+    speeds: list[float] = []  # of each update
     while len(speeds) <= 1 or time.monotonic() - begun < SECONDS:
         before, started = progress.source_tokens + progress.target_tokens, time.monotonic()
         update(session)
         now = time.monotonic()
-        speeds.append((progress.source_tokens + progress.target_tokens - before, now - started))
+        speeds.append((progress.source_tokens + progress.target_tokens - before) / (now - started))
         say(f"calibrating: {len(speeds)} updates in {now - begun:.0f} s")
         if now - begun > 3 * SECONDS:
             break
     warm = -(-len(given) // config.train.accumulate)
-    timed = speeds[min(warm, len(speeds) - 1):]
-    return sum(tokens for tokens, _ in timed) / sum(seconds for _, seconds in timed)
+    return statistics.median(speeds[min(warm, len(speeds) - 1):])

@@ -27,6 +27,7 @@ from pellucid.run_folder import tokenizer_options
 _SAMPLE = 20_000  # pairs that are tokenized
 _MADE_UP = 2_000  # examples, where there is no data
 TYPICAL_LENGTH = {"sentencepiece": 28, "word": 23, "spacy": 25, "character": 110}  # tokens of a sentence, eos included
+_SPREAD = 0.5  # of the logarithm of their lengths
 _CLASSES = 2
 
 Pairs = list[tuple[str, str]]
@@ -151,21 +152,20 @@ def _corpus(config: RunConfig, tokenizers: Tokenizers, pairs: Pairs) -> Corpus:
 
 
 def _assumed(config: RunConfig, reason: str) -> Workload:
-    """Made-up examples: lengths spread evenly around the typical one, and one in a hundred as long as may be."""
+    """Made-up examples, their lengths log-normal around the typical one."""
     limit, random = config.model.max_length, np.random.default_rng(0)
     typical = min(TYPICAL_LENGTH[config.tokenizer.kind], limit)
-    lengths = random.integers(max(2, typical // 5), max(3, min(limit + 1, 2 * typical - typical // 5 + 1)), _MADE_UP)
-    lengths[:: 100] = limit
+    spread = np.exp(random.normal(-_SPREAD**2 / 2, _SPREAD, _MADE_UP))  # of mean 1
+    lengths = np.clip(np.rint(typical * spread), min(2, limit), limit).astype(np.int64)
     classes = _CLASSES if config.task == "classification" else 0
     if classes:
         targets = np.ones_like(lengths)
     else:
         targets = np.maximum(2, lengths // 4) if config.data.objective == "span_corruption" else lengths
     size = config.tokenizer.vocab_size
-    corpus = _as_corpus([random.integers(4, size, n) if size > 4 else np.full(n, EOS) for n in lengths],
-                        [random.integers(0, classes or size, n) for n in targets])
-    told = (f"{reason}: sentences are taken to have {typical} tokens on average, one in a hundred "
-            f"model.max_length, {limit}", f"the vocabulary has {size:,} tokens, as tokenizer.vocab_size says",
+    corpus = _as_corpus([np.full(n, EOS) for n in lengths], [np.full(n, 0 if classes else EOS) for n in targets])
+    told = (f"{reason}: sentences are taken to have {typical} tokens on average, the longest {lengths.max()}",
+            f"the vocabulary has {size:,} tokens, as tokenizer.vocab_size says",
             *((f"there are {classes} labels",) if classes else ()))
     return Workload(corpus, None, size, size, config.tokenizer.shared and not classes, classes, told)
 
