@@ -81,7 +81,7 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     from pellucid.train.journal import duration
 
     def row(name: str, value: str, share: float | None = None) -> str:
-        room = min(36, width - 26)
+        room = min(35, width - 26)
         name = name if len(name) <= room else name[: room - 1] + "…"
         told = "" if share is None else f"{100 * share:5.1f} %  {'█' * round((width - room - 27) * share)}"
         return f"  {name:<{room}} {value:>13}  {told}".rstrip()
@@ -133,9 +133,9 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
 
 
 def _grouped(parts: Sequence[Part]) -> dict[str, int]:
-    """Parameters by part, the layers of a stack together: "encoder layer 1, norms" → "encoder layers, norms"."""
+    """Parameters by part; the layers of a stack together, a shared matrix by its first name alone."""
     counts: dict[str, int] = {}
     for part in parts:
-        name = re.sub(r"layer \d+", "layers", part.name)
+        name = re.sub(r" = .*", " (shared)", re.sub(r"layer \d+", "layers", part.name))
         counts[name] = counts.get(name, 0) + part.parameters
     return counts
