@@ -23,7 +23,7 @@ from pellucid.plan.workload import Shape, Workload, shapes_of
 from pellucid.precision import keep_kernels, resolve
 
 _PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data
-_HOLES = {False: 0.27, True: 0.57}  # of what comes and goes in an update, without kernels and with them; glibc 2.36
+_HOLES = {False: 0.27, True: 0.57}  # of what comes and goes, without kernels and with them; glibc 2.36
 _MOST_KERNELS = 65_536  # that precision.keep_kernels lets oneDNN keep
 
 
@@ -88,37 +88,39 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
     scale = (workload.scale() or 1) if seen == len(shapes) else 1
     kernels = count_kernels(products, shapes[:seen], scale) if machine.kernel else 0
+    passing = sum(update.get(holder, 0) for holder in ("activations", "logits", "gradients"))
     beside = {"process": machine.training, "kernels": min(kernels, _MOST_KERNELS) * machine.kernel,
-              "holes": _holes(update, len(set(shapes[:seen])) * scale, kernels > 0),
+              "holes": _holes(passing, len(set(shapes[:seen])) * scale, kernels > 0),
               "data": (workload.count or 0) * _PAIR_BYTES}
     return Budget(_filled(beside | max(peaks, key=_total)), shape)
 
 
-def _holes(update: Holdings, shapes: float, has_kernels: bool) -> int:
-    """What the allocator can neither use nor give back: room between blocks that stay, too small for the next tensor.
+def _holes(passing: int, shapes: float, has_kernels: bool) -> int:
+    """What the allocator can neither use nor give back of `passing` bytes that come and go: room between blocks that
+    stay, too small for the next tensor.
 
     It grows with the logarithm of the number of shapes: each further one finds more of what the ones before left, and
     kernels, which stay where they were made, break up more of it.
     """
-    passing = sum(update.get(holder, 0) for holder in ("activations", "logits", "gradients"))
     return round(_HOLES[has_kernels] * math.log(max(1, shapes)) * passing)
 
 
 def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     """Of `pellucid generate`, or `classify`, on texts like those of the training data."""
-    held, shape = _search(config, workload, machine)
-    return Budget(_filled({"process": machine.decoding} | held), shape)
+    held, shape, groups = _search(config, workload, machine)
+    holes = _holes(held["weights"] + held.get("activations", 0), groups, has_kernels=False)  # weights are read, copied
+    return Budget(_filled({"process": machine.decoding, "holes": holes} | held), shape)
 
 
-def _search(config: RunConfig, workload: Workload, machine: Machine) -> tuple[Holdings, Shape]:
-    """The groups of the most sentences and of the most tokens: what is held for the larger of them."""
+def _search(config: RunConfig, workload: Workload, machine: Machine) -> tuple[Holdings, Shape, int]:
+    """Of the groups of the most sentences and of the most tokens the larger: what is held, its shape; all groups."""
     shapes = decoding_shapes(config, workload)
     at_once = min(torch.get_num_threads(), len(shapes))
     precision = resolve(config.decode.precision, torch.device("cpu"))
     most = {max(shapes, key=lambda s: s.sentences), max(shapes, key=lambda s: s.sentences * s.target)}
-    rehearsed = [(rehearse_decoding(config, workload, shape, precision, machine.compiled, at_once), shape)
-                 for shape in sorted(most)]
-    return max(rehearsed, key=lambda one: _total(one[0]))
+    held, shape = max(((rehearse_decoding(config, workload, shape, precision, machine.compiled, at_once), shape)
+                       for shape in sorted(most)), key=lambda one: _total(one[0]))
+    return held, shape, len(shapes)
 
 
 def _total(held: Holdings) -> int:
