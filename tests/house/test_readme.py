@@ -89,11 +89,11 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Callable[[P
 
 
 def toy(words: list[str]) -> list[str]:
-    """A verb's words, with a training cut down to a moment."""
+    """A verb's words, with a training cut down to a moment, and nothing timed."""
     if words[0] == "ablate" and len(words) > 1:
         pieces = ["--tokenizer.vocab_size", "150"] if "sentencepiece" in words else []
         return [*words, *([] if "--dry-run" in words else ["--dry-run"]), *TOY_DATA, *pieces]
-    if words[0] not in ("demo", "train") or "--dry-run" in words or "--help" in words:
+    if words[0] not in ("demo", "train", "plan") or "--dry-run" in words or "--help" in words:
         return words
     name = "demo" if words[0] == "demo" else words[1]
     mapping = read_recipe(name).mapping
@@ -101,7 +101,8 @@ def toy(words: list[str]) -> list[str]:
     is_pieces = tokenizer.get("kind", "sentencepiece") == "sentencepiece"
     size = 150 + len(symbols_of(tuple(tokenizer.get("symbols", ()))))
     data = TOY_DATA if "generated" in mapping.get("data", {}) else []
-    return [*words, *TOY, *data, *(["--tokenizer.vocab_size", str(size)] if is_pieces else [])]
+    return [*words, *TOY, *data, *(["--tokenizer.vocab_size", str(size)] if is_pieces else []),
+            *(["--no-calibration"] if words[0] == "plan" else [])]
 
 
 def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:

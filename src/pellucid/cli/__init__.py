@@ -11,6 +11,7 @@ VERBS = {
     "demo": "train English→French in about two minutes, score it, show translations and pictures",
     "recipes": "list the runs that ship, with their cost and expected score",
     "doctor": "find what is wrong with the data or the machine before training",
+    "plan": "what a run will take: parameters, operations, memory, disk, time",
     "train": "train a model from a recipe or a YAML file; run again, it resumes",
     "generate": "text to text, line by line, with a trained run",
     "translate": "the same as generate",

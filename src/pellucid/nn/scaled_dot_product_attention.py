@@ -141,5 +141,5 @@ def _weights(q: Tensor, k: Tensor, lengths: Tensor | None, causal: bool) -> Tens
 
 def _sizes(q: Tensor, k: Tensor, lengths: Tensor | None, causal: bool) -> kernels.Sizes:
     batch, heads, queries, width = q.shape
-    return kernels.Sizes(batch, heads, queries, k.shape[2], width, None if lengths is None else lengths.data_ptr(),
-                         causal, 1 / math.sqrt(width))
+    return kernels.Sizes(batch, heads, queries, k.shape[2], width,
+                         None if lengths is None else kernels.address(lengths), causal, 1 / math.sqrt(width))

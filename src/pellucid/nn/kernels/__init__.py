@@ -7,13 +7,16 @@ computes the plain equations until `load` is called.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Callable, Iterator
 from ctypes import c_float, c_int64, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 SOURCES = sorted(Path(__file__).parent.glob("*.cpp"))
 HEADERS = sorted(Path(__file__).parent.glob("*.h"))
@@ -33,7 +36,7 @@ _SIGNATURES: dict[str, list[type]] = {
     "search": [c_void_p],
 }
 _SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
-_functions: dict[str, ctypes._NamedFuncPointer] = {}
+_functions: dict[str, Callable[..., Any]] = {}
 
 
 def load(path: Path | None) -> None:
@@ -54,6 +57,30 @@ def load(path: Path | None) -> None:
     _functions["use_threads"] = library["use_threads"]
 
 
+@contextlib.contextmanager
+def rehearse(loaded: bool) -> Iterator[None]:
+    """Everything as if the kernels were loaded, or were not, and nothing computed by them: for tensors that have shapes
+    and no data."""
+    before = dict(_functions)
+    _functions.clear()
+    if loaded:
+        _functions.update({f"{name}_{suffix}": _nothing for name in _SIGNATURES for suffix in _SUFFIX.values()})
+    try:
+        yield
+    finally:
+        _functions.clear()
+        _functions.update(before)
+
+
+def _nothing(*arguments: Any) -> None:
+    """What a kernel does in a rehearsal."""
+
+
+def address(tensor: Tensor) -> int:
+    """Where the data of a tensor begins; 0 for one that has none."""
+    return 0 if isinstance(tensor, FakeTensor) else tensor.data_ptr()
+
+
 def serve(*tensors: Tensor) -> bool:
     """Whether the kernels are loaded and take these tensors: on the CPU, in bf16 or fp32."""
     return bool(_functions) and all(t.device.type == "cpu" and t.dtype in _SUFFIX for t in tensors)
@@ -69,7 +96,7 @@ def run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
     """Calls the kernel `name` for `dtype`; tensors go as pointers to their data, structures by
     reference."""
     _functions[f"{name}_{_SUFFIX[dtype]}"](*[
-        a.data_ptr() if isinstance(a, Tensor) else ctypes.byref(a) if isinstance(a, ctypes.Structure) else a
+        address(a) if isinstance(a, Tensor) else ctypes.byref(a) if isinstance(a, ctypes.Structure) else a
         for a in arguments])
 
 
@@ -94,4 +121,4 @@ class Sizes(ctypes.Structure):
 
 def heads(*views: Tensor) -> ctypes.Array[Heads]:
     """The views as the kernels take them."""
-    return (Heads * len(views))(*[Heads(v.data_ptr(), *v.stride()[:3]) for v in views])
+    return (Heads * len(views))(*[Heads(address(v), *v.stride()[:3]) for v in views])

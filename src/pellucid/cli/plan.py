@@ -1,0 +1,141 @@
+"""pellucid plan CONFIG"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import tyro
+
+from pellucid.cli.arguments import parse_with_overrides, read_config
+from pellucid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pellucid.inspection.measures import Part
+    from pellucid.plan.budget import Budget
+    from pellucid.plan.plan import Plan
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+@dataclass
+class PlanCommand:
+    """What a run will take, before it runs: parameters, operations, peak memory, disk and time.
+
+    Any configuration key can be given as --section.key value. For example: pellucid plan demo --memory 2GiB
+    """
+
+    config: tyro.conf.Positional[str]
+    """a recipe's name (see `pellucid recipes`) or a YAML file"""
+    memory: str | None = None
+    """a memory that training should fit into, such as 8GiB or 600MB: says whether it does, and the largest batch"""
+    no_calibration: bool = False
+    """do not time a few real updates (about ten seconds)"""
+    json: bool = False
+    """print the plan as JSON"""
+
+
+def main(program: str, words: Sequence[str]) -> int:
+    """Plans, and prints a table."""
+    arguments, overrides = parse_with_overrides(PlanCommand, program, words)
+    config = read_config(arguments.config, overrides)
+    memory = None if arguments.memory is None else read_bytes(arguments.memory)
+    from pellucid.plan.plan import as_json, plan
+    from pellucid.train.journal import Reporter
+
+    width = max(60, min(80, shutil.get_terminal_size().columns))
+    made = plan(config, memory, not arguments.no_calibration, Reporter().progress)
+    print(json.dumps(as_json(made), ensure_ascii=False) if arguments.json else "\n".join(as_lines(made, width)))
+    return 0
+
+
+def read_bytes(text: str) -> int:
+    """8GiB → 8 · 2³⁰; 600MB → 600 · 10⁶.
+
+    Raises:
+        ConfigError: it is no size.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
+    size = round(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
+    if size < 1:
+        raise ConfigError(f"{text!r} is no size of a memory", where="--memory", fix="write 8GiB, or 600MB")
+    return size
+
+
+def in_words(size: float) -> str:
+    """1610612736 → "1.50 GiB"."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.2f} GiB"
+
+
+def as_lines(plan: Plan, width: int) -> Iterator[str]:
+    """The plan for people, in lines of at most `width` characters (60 or more)."""
+    from pellucid.train.journal import duration
+
+    def row(name: str, value: str, share: float | None = None) -> str:
+        room = min(35, width - 26)
+        name = name if len(name) <= room else name[: room - 1] + "…"
+        told = "" if share is None else f"{100 * share:5.1f} %  {'█' * round((width - room - 27) * share)}"
+        return f"  {name:<{room}} {value:>13}  {told}".rstrip()
+
+    def said(text: str) -> str:
+        return textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ")
+
+    def held(name: str, budget: Budget) -> Iterator[str]:
+        sentences, source, target = budget.shape
+        yield f"\nPeak memory of {name}"
+        for holder, size in sorted(budget.holdings.items(), key=lambda item: -item[1]):
+            yield row(holder, in_words(size), size / budget.total)
+        yield row("all", in_words(budget.total))
+        yield said(f"with {sentences:,} sentences of {source:,} and {target:,} tokens in the largest batch")
+
+    total, updates, machine = sum(part.parameters for part in plan.parts), plan.updates, plan.machine
+    yield "Parameters"
+    yield from (row(name, f"{count:,}", count / total) for name, count in _grouped(plan.parts).items())
+    yield row("all", f"{total:,}")
+    yield "\nFloating-point operations of training"
+    yield row("a token", f"{plan.flops:.3g}")
+    yield row(f"an update of {updates.tokens:,.0f} tokens", f"{plan.flops * updates.tokens:.3g}")
+    kernels = "compiled" if machine.compiled else "plain"
+    yield from held(f"training ({machine.precision}, {kernels} kernels)", plan.training)
+    yield from held("decoding", plan.decoding)
+    yield "\nDisk"
+    yield from (row(name, in_words(size)) for name, size in plan.disk.items() if size)
+    if (updates.per_epoch, updates.total, plan.speed) != (None, None, None):
+        yield "\nTime"
+    if updates.per_epoch is not None:
+        yield row("updates an epoch", f"{updates.per_epoch:,.0f}")
+    if updates.total is not None:
+        yield row("updates", f"{updates.total:,}")
+    if plan.speed is not None:
+        yield row("tokens a second, here", f"{plan.speed:,.0f}")
+        yield row("an update", f"{updates.tokens / plan.speed:.3g} s")
+    if plan.seconds is not None:
+        yield row("all, validations aside", f"about {duration(plan.seconds)}")
+    if plan.fit is not None:
+        fit = plan.fit
+        yield f"\nIn {in_words(fit.memory)}"
+        yield said(f"train.{fit.key} {fit.configured:,} {'fits' if fit.fits else 'does not fit'}")
+        yield said(f"the largest tried that fits: --train.{fit.key} {fit.largest}" if fit.largest is not None else
+                   f"no batch does: the most modest one tried takes {in_words(fit.least)}, "
+                   f"{in_words(machine.training)} of it before there is a model")
+    if plan.assumptions:
+        yield "\nAssumed"
+        yield from map(said, plan.assumptions)
+
+
+def _grouped(parts: Sequence[Part]) -> dict[str, int]:
+    """Parameters by part; the layers of a stack together, a shared matrix by its first name alone."""
+    counts: dict[str, int] = {}
+    for part in parts:
+        name = re.sub(r" = .*", " (shared)", re.sub(r"layer \d+", "layers", part.name))
+        counts[name] = counts.get(name, 0) + part.parameters
+    return counts

@@ -1,0 +1,131 @@
+"""The peak memory of a whole process, training or decoding: what a rehearsal found, and what is beside tensors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+
+from pellucid.compiled import use_kernels
+from pellucid.config import RunConfig
+from pellucid.plan.memory import (
+    decoding_shapes,
+    largest_shapes,
+    rehearse_average,
+    rehearse_decoding,
+    rehearse_updates,
+)
+from pellucid.plan.process import baselines, kernel_bytes
+from pellucid.plan.products import PROBE, count_kernels
+from pellucid.plan.rehearsal import Holdings
+from pellucid.plan.workload import Shape, Workload, shapes_of
+from pellucid.precision import keep_kernels, resolve
+
+_PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data
+_HOLES = {False: 0.27, True: 0.57}  # of what comes and goes, without kernels and with them; glibc 2.36
+_MOST_KERNELS = 65_536  # that precision.keep_kernels lets oneDNN keep
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What holds on this machine, whatever the model.
+
+    Attributes:
+        precision: of training's products.  compiled: whether the kernels of nn/kernels serve.
+        decoding, training: bytes of a process that has loaded what the one or the other needs, and no model.
+        kernel: bytes that oneDNN keeps for each new shape of a product; none for fp32, which it does not compute.
+    """
+
+    precision: str
+    compiled: bool
+    decoding: int
+    training: int
+    kernel: int
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bytes by what holds them when a process holds the most, and the batch that makes it so."""
+
+    holdings: Holdings
+    shape: Shape
+
+    @property
+    def total(self) -> int:
+        """All bytes."""
+        return sum(self.holdings.values())
+
+
+def look_at_machine(config: RunConfig) -> Machine:
+    """Measures; before anything of plan/rehearsal.py has run, so that the process is as training's."""
+    keep_kernels()
+    device = torch.device("cpu")
+    precision = resolve(config.train.precision, device)
+    compiled = use_kernels(device, config.train.kernels == "auto") == "compiled"
+    return Machine(precision, compiled, *baselines(precision),
+                   kernel_bytes(config) if precision == "bf16" else 0)
+
+
+def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
+    """Of `pellucid train`, from the first update to the average of the last checkpoints."""
+    shapes = shapes_of(workload.batches(config))
+    layers = (config.model.encoder_layers, 0 if workload.classes else config.model.decoder_layers)
+    largest = largest_shapes(shapes, layers)
+    probe = PROBE._replace(target=1) if workload.classes else PROBE
+    *rehearsed, (_, products) = rehearse_updates(config, workload, [*largest, probe], machine.precision,
+                                                 machine.compiled)
+    update, shape = max(((held, shape) for (held, _), shape in zip(rehearsed, largest, strict=True)),
+                        key=lambda one: _total(one[0]))
+    peaks = [update]
+    if config.train.average_last > 1:
+        peaks.append(rehearse_average(config, workload))
+    if config.train.monitor in ("bleu", "exact"):
+        greedy = replace(config, decode=replace(config.decode, beam_size=1, n_best=1, sample=False))
+        search = _search(greedy, workload, machine)[0]
+        peaks = [peak | {"packed weights": search.get("packed weights", 0)} for peak in peaks]  # they are kept
+        peaks.append(search | {"optimizer": update["optimizer"]})
+    seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
+    scale = (workload.scale() or 1) if seen == len(shapes) else 1
+    kernels = count_kernels(products, shapes[:seen], scale) if machine.kernel else 0
+    passing = sum(update.get(holder, 0) for holder in ("activations", "logits", "gradients"))
+    beside = {"process": machine.training, "kernels": min(kernels, _MOST_KERNELS) * machine.kernel,
+              "holes": _holes(passing, len(set(shapes[:seen])) * scale, kernels > 0),
+              "data": (workload.count or 0) * _PAIR_BYTES}
+    return Budget(_filled(beside | max(peaks, key=_total)), shape)
+
+
+def _holes(passing: int, shapes: float, has_kernels: bool) -> int:
+    """What the allocator can neither use nor give back of `passing` bytes that come and go: room between blocks that
+    stay, too small for the next tensor.
+
+    It grows with the logarithm of the number of shapes: each further one finds more of what the ones before left, and
+    kernels, which stay where they were made, break up more of it.
+    """
+    return round(_HOLES[has_kernels] * math.log(max(1, shapes)) * passing)
+
+
+def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
+    """Of `pellucid generate`, or `classify`, on texts like those of the training data."""
+    held, shape, groups = _search(config, workload, machine)
+    holes = _holes(held["weights"] + held.get("activations", 0), groups, has_kernels=False)  # weights are read, copied
+    return Budget(_filled({"process": machine.decoding, "holes": holes} | held), shape)
+
+
+def _search(config: RunConfig, workload: Workload, machine: Machine) -> tuple[Holdings, Shape, int]:
+    """Of the groups of the most sentences and of the most tokens the larger: what is held, its shape; all groups."""
+    shapes = decoding_shapes(config, workload)
+    at_once = min(torch.get_num_threads(), len(shapes))
+    precision = resolve(config.decode.precision, torch.device("cpu"))
+    most = {max(shapes, key=lambda s: s.sentences), max(shapes, key=lambda s: s.sentences * s.target)}
+    held, shape = max(((rehearse_decoding(config, workload, shape, precision, machine.compiled, at_once), shape)
+                       for shape in sorted(most)), key=lambda one: _total(one[0]))
+    return held, shape, len(shapes)
+
+
+def _total(held: Holdings) -> int:
+    return sum(held.values())
+
+
+def _filled(held: Holdings) -> Holdings:
+    return {holder: size for holder, size in held.items() if size}

@@ -1,0 +1,171 @@
+"""Peak memory of training and of decoding, by what holds it: a rehearsal of an update, of averaging, of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from pellucid.config import RunConfig
+from pellucid.decode.engine import obstacle, step_for
+from pellucid.decode.generate import length_groups
+from pellucid.model.transformer import Transformer
+from pellucid.plan.rehearsal import Holdings, Ledger, Product, rehearsal
+from pellucid.plan.session import blank, model_of, session_of
+from pellucid.plan.workload import Shape, Workload
+from pellucid.train.averaging import mean_of
+from pellucid.train.checkpoint import weights_of
+from pellucid.train.flow import watch
+from pellucid.train.loop import update
+
+_BLOCK = 2048  # lines that are decoded together
+_SMALLEST = Shape(1, 2, 1)
+
+
+def rehearse_updates(config: RunConfig, workload: Workload, shapes: Sequence[Shape], precision: str,
+                     compiled: bool) -> list[tuple[Holdings, set[Product]]]:
+    """For a batch of each shape, an update that is logged, with the optimizer's state in place: the peak, and the
+    products of matrices."""
+    with rehearsal(compiled) as ledger:
+        with ledger.holding("weights"):
+            model = model_of(config, workload)
+        _say_what_is_logits(model, ledger)
+        micro = min(config.train.accumulate, 2)  # two show what many take
+        batches = [blank(shape) for shape in (_SMALLEST, *shapes) for _ in range(micro)]
+        session = session_of(_in_micro_batches(config, micro), model, batches, precision)
+        update(session)  # makes the optimizer's state
+        for state in session.optimizer.state.values():
+            for tensor in state.values():
+                ledger.belongs("optimizer", tensor)
+        for tensor in session.average.weights.values() if session.average else ():
+            ledger.belongs("moving average", tensor)
+        session.optimizer.register_step_pre_hook(lambda *_: _claim_gradients(model, ledger))
+        found = []
+        for _ in shapes:
+            begun, ledger.products = len(ledger.events), set()
+            with watch(model, session.optimizer):
+                update(session)
+            found.append((ledger.peak(begun), ledger.products))
+        return found
+
+
+def _say_what_is_logits(model: Any, ledger: Ledger) -> None:
+    """What the loss allocates is of logits and their gradients."""
+    for name in ("loss", "r_drop_loss"):
+        plain = getattr(model, name)
+
+        def told(*arguments: Any, plain: Any = plain) -> Any:
+            with ledger.holding("logits"):
+                return plain(*arguments)
+
+        setattr(model, name, told)
+
+
+def _claim_gradients(model: torch.nn.Module, ledger: Ledger) -> None:
+    for parameter in model.parameters():
+        ledger.belongs("gradients", parameter.grad)
+
+
+def rehearse_average(config: RunConfig, workload: Workload) -> Holdings:
+    """The peak of averaging the last checkpoints, with the optimizer's state in place."""
+    with rehearsal(False) as ledger:
+        with ledger.holding("weights"):
+            model = model_of(config, workload)
+        with ledger.holding("optimizer"):
+            state = [torch.empty_like(p) for p in model.parameters() for _ in range(2)]
+        begun = len(ledger.events)
+        with ledger.holding("average of checkpoints"), torch.no_grad():
+            mean_of({name: torch.empty_like(p) for name, p in weights_of(model).items()} for _ in range(2))
+        del state
+        return ledger.peak(begun)
+
+
+def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, precision: str, compiled: bool,
+                      at_once: int) -> Holdings:
+    """The peak of reading the weights, and of searching for the outputs of a batch of sources, each output as long as
+    `shape.target`; of a classifier's logits.
+
+    The engine works by addresses, so its tensors have data: weights as at the start, and room that nothing writes to.
+
+    Args:
+        at_once: batches that the engine decodes beside each other.
+    """
+    with rehearsal(compiled):
+        model = model_of(config, workload)
+        is_engine = isinstance(model, Transformer) and obstacle(model) is None
+    with rehearsal(compiled, with_data=is_engine) as ledger, torch.no_grad():
+        with ledger.holding("weights"):
+            model = model_of(config, workload).eval()
+        with ledger.holding("weights being read"):
+            read = [torch.empty_like(p) for p in model.parameters()]
+        del read
+        if isinstance(model, Transformer):
+            with ledger.holding("packed weights"):
+                step: Any = step_for(model, precision)
+            _search(step, shape, 1 if config.decode.sample else config.decode.beam_size, at_once if is_engine else 1,
+                    ledger)
+        else:
+            model(blank(shape).source)
+        return ledger.peak(0)
+
+
+def _search(step: Any, shape: Shape, beam: int, at_once: int, ledger: Ledger) -> None:
+    """As many steps as the target has tokens, every hypothesis kept to the end."""
+    rows = torch.arange(shape.sentences).repeat_interleave(beam)
+    tokens = torch.zeros(len(rows), dtype=torch.int64)
+    states = [step.select(step.start((blank(shape).source, None)), rows) for _ in range(at_once)]
+    for _ in range(shape.target):
+        for place, state in enumerate(states):
+            logits, state = step.step(state, tokens)
+            states[place] = step.select(state, torch.arange(len(rows)))
+            for leaf in tree_leaves(vars(states[place])):
+                ledger.belongs("cache", leaf)
+            ledger.belongs("logits", logits)
+
+
+def largest_shapes(shapes: list[Shape], layers: tuple[int, int]) -> list[Shape]:
+    """The batches that may take the most: of the most tokens, weighted by the layers they go through; of the most
+    pairs of tokens."""
+    encoder, decoder = layers
+
+    def tokens(shape: Shape) -> int:
+        return shape.sentences * (encoder * shape.source + decoder * shape.target)
+
+    def pairs(shape: Shape) -> int:
+        return shape.sentences * (encoder * shape.source**2 + decoder * shape.target * (shape.source + shape.target))
+
+    return sorted({max(shapes, key=tokens), max(shapes, key=pairs)})
+
+
+def decoding_shapes(config: RunConfig, workload: Workload) -> list[Shape]:
+    """The groups that a block of lines like those of the training data is decoded in."""
+    corpus = workload.examples.in_epoch(0)
+    chosen = range(0, len(corpus), max(1, len(corpus) // _BLOCK))
+    source, target = (side.lengths[list(chosen)] for side in (corpus.source, corpus.target))
+    limit = 1 if workload.classes else config.decode.max_length
+    return [Shape(len(group), int(source[group].max()), min(limit, int(target[group].max())))
+            for group in length_groups(source.tolist(), config.decode.batch_tokens)]
+
+
+def flops_per_token(config: RunConfig, workload: Workload) -> float:
+    """Floating-point operations of an update's matrix products, two for each multiplication and addition, for each
+    source and target token of typical length.
+
+    Counted in the plain equations, where attention computes what a mask hides as well.
+    """
+    corpus = workload.examples.in_epoch(0)
+    shape = Shape(2, round(float(corpus.source.lengths.mean())), round(float(corpus.target.lengths.mean())))
+    with rehearsal(compiled=False):
+        session = session_of(_in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
+        with FlopCounterMode(display=False) as counted:
+            update(session)
+    tokens = shape.sentences * (shape.source + (0 if workload.classes else shape.target))
+    return float(counted.get_total_flops()) / tokens
+
+
+def _in_micro_batches(config: RunConfig, count: int) -> RunConfig:
+    return replace(config, train=replace(config.train, accumulate=count))

@@ -1,0 +1,141 @@
+"""`pellucid plan`: what a configuration will take, before anything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import torch
+
+from pellucid.config import RunConfig
+from pellucid.errors import ConfigError
+from pellucid.inspection.measures import Part, parameters_by_part
+from pellucid.model.build import check
+from pellucid.plan.budget import Budget, Machine, decoding, look_at_machine, training
+from pellucid.plan.calibration import tokens_per_second
+from pellucid.plan.fit import Fit, largest_batch
+from pellucid.plan.memory import flops_per_token
+from pellucid.plan.rehearsal import Holdings, rehearsal
+from pellucid.plan.session import model_of
+from pellucid.plan.workload import Workload, workload_of
+
+_WEIGHT, _STATE = 4, 8  # bytes a parameter: fp32, and the optimizer's two moments
+_PAIR = 16  # bytes of the places of a pair's two sides
+
+
+@dataclass(frozen=True)
+class Updates:
+    """How the data falls into updates; None where nobody knows how much data there is.
+
+    Attributes:
+        per_epoch, total: updates.
+        tokens: source and target tokens of an update, padding not counted.
+    """
+
+    per_epoch: float | None
+    total: int | None
+    tokens: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that was found out; bytes and seconds.
+
+    Attributes:
+        flops: operations of an update, for each token.
+        speed: tokens a second, or None where it was not measured.
+        disk: bytes by what lies there.
+    """
+
+    config: RunConfig
+    machine: Machine
+    parts: list[Part]
+    updates: Updates
+    flops: float
+    training: Budget
+    decoding: Budget
+    disk: Holdings
+    speed: float | None
+    fit: Fit | None
+    assumptions: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float | None:
+        """Of all updates."""
+        if self.speed is None or self.updates.total is None:
+            return None
+        return self.updates.total * self.updates.tokens / self.speed
+
+
+def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[str], None]) -> Plan:
+    """Finds out what `config` will take on this machine's processor.
+
+    Args:
+        memory: bytes that training should fit into, or None.
+        calibrate: whether to time a few real updates.
+
+    Raises:
+        UserError: what training would stop at before its first step, missing data aside.
+    """
+    try:
+        check(config.model)
+    except ValueError as error:
+        raise ConfigError(str(error), where="model") from error
+    say("looking at this machine")
+    machine = look_at_machine(config)
+    workload = workload_of(config, say)
+    say("rehearsing an update and a search")
+    with rehearsal(compiled=False):
+        parts = parameters_by_part(model_of(config, workload))
+    updates = updates_of(config, workload)
+    assumptions = workload.assumptions
+    if torch.cuda.is_available():
+        assumptions += ("training uses the GPU that is here; memory and time are those of the processor",)
+    trained = training(config, workload, machine)
+    fit = None if memory is None else largest_batch(config, workload, machine, memory, say)
+    return Plan(config, machine, parts, updates, flops_per_token(config, workload), trained,
+                decoding(config, workload, machine), disk_of(config, workload, sum(p.parameters for p in parts)),
+                tokens_per_second(config, workload, machine.precision, say) if calibrate else None, fit,
+                assumptions)
+
+
+def updates_of(config: RunConfig, workload: Workload) -> Updates:
+    """Counts."""
+    train, corpus = config.train, workload.examples.in_epoch(0)
+    known = workload.batches(config).per_epoch / train.accumulate
+    tokens = float(corpus.source.lengths.sum() + corpus.target.lengths.sum()) / known
+    scale = workload.scale()
+    per_epoch = None if scale is None else known * scale
+    if train.epochs is None:
+        return Updates(per_epoch, train.steps, tokens)
+    return Updates(per_epoch, None if per_epoch is None else math.ceil(train.epochs * per_epoch), tokens)
+
+
+def disk_of(config: RunConfig, workload: Workload, parameters: int) -> Holdings:
+    """The run folder when it is largest, and the ids in the cache."""
+    train, corpus = config.train, workload.examples.in_epoch(0)
+    checkpoint = parameters * (_WEIGHT + _STATE + (_WEIGHT if train.ema_decay else 0))
+    kept = train.average_last + 1  # the last ones, and the best
+    ids = float(corpus.source.lengths.sum() + corpus.target.lengths.sum()) * (workload.scale() or 0)
+    width = 2 if max(workload.source_vocab, workload.target_vocab) <= 2**16 else 4
+    return {"a checkpoint": checkpoint, "checkpoints kept": kept * checkpoint,
+            "one being written": checkpoint,
+            "average of checkpoints": parameters * _WEIGHT if train.average_last > 1 else 0,
+            "ids of the training data": round(ids * width) + (workload.count or 0) * _PAIR}
+
+
+def as_json(plan: Plan) -> dict[str, object]:
+    """The plan as plain data."""
+    total = sum(part.parameters for part in plan.parts)
+    return {
+        "parameters": {"total": total, "parts": [{"name": part.name, "parameters": part.parameters,
+                                                  "share": part.parameters / total} for part in plan.parts]},
+        "flops": {"per_token": plan.flops, "per_update": plan.flops * plan.updates.tokens},
+        "updates": asdict(plan.updates),
+        "memory": {name: {"bytes": budget.total, "held_by": budget.holdings, "batch": budget.shape._asdict()}
+                   for name, budget in (("training", plan.training), ("decoding", plan.decoding))},
+        "precision": plan.machine.precision, "kernels": "compiled" if plan.machine.compiled else "plain",
+        "disk": plan.disk,
+        "time": {"tokens_per_second": plan.speed, "seconds": plan.seconds},
+        "fit": None if plan.fit is None else asdict(plan.fit), "assumptions": list(plan.assumptions)}

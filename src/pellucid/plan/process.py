@@ -1,0 +1,77 @@
+"""What a process holds beside tensors, measured in this one: the libraries, and the kernels that oneDNN keeps.
+
+oneDNN makes machine code for each new shape of a bf16 product, and `precision.keep_kernels` lets it keep them all, so
+an epoch of batches leaves thousands behind: of a small model they are the largest part of the memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+from pathlib import Path
+
+import torch
+from torch.nn.functional import linear
+
+from pellucid.config import RunConfig
+from pellucid.precision import products_in
+
+_PROBES = 12  # new shapes of each product
+_ROWS = 1009  # of a probe: a number that no batch is likely to have
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory now; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def baselines(precision: str) -> tuple[int, int]:
+    """Bytes of a process that has loaded what decoding needs, and has multiplied a first matrix; and of one that has
+    loaded what training needs."""
+    import pellucid.run
+
+    _multiply(64, 64, 64, precision)
+    gc.collect()
+    decoding = resident()
+    import matplotlib.figure  # noqa: F401
+
+    import pellucid.train.run  # noqa: F401
+
+    return decoding, resident()
+
+
+def kernel_bytes(config: RunConfig) -> int:
+    """Bytes that a bf16 product of a new shape leaves behind: the mean over those of the model's layers, forward and
+    backward, each tried with shapes of its own."""
+    model = config.model
+    d, f = model.d_model, model.d_ff
+    layers = [(d, 3 * d), (d, d), (d, f), (f, d)]
+    for inner, outer in layers:
+        _multiply(_ROWS, inner, outer, "bf16")
+    before = _settled()
+    for inner, outer in layers:
+        for rows in range(_ROWS + 1, _ROWS + 1 + _PROBES):
+            _multiply(rows, inner, outer, "bf16")
+    return max(0, _settled() - before) // (3 * _PROBES * len(layers))
+
+
+def _settled() -> int:
+    """`resident`, what was freed given back to the system."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+    return resident()
+
+
+def _multiply(rows: int, inner: int, outer: int, precision: str) -> None:
+    """A linear layer and its gradients: three products."""
+    x = torch.zeros(rows, inner, requires_grad=True)
+    weight, bias = torch.zeros(outer, inner, requires_grad=True), torch.zeros(outer)
+    with products_in(precision, x.device):
+        out = linear(x, weight, bias)
+    out.sum().backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,45 @@
+"""How many shapes of matrix products a run meets: oneDNN keeps a kernel for each of them.
+
+The products of one small batch, whose numbers of tokens are no other size of the model, are a template: where a side is
+as long as the batch has source or target tokens, every other batch puts its own number there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pellucid.plan.rehearsal import Product
+from pellucid.plan.workload import Shape
+
+PROBE = Shape(7, 11, 13)
+_SOURCE, _TARGET = PROBE.sentences * PROBE.source, PROBE.sentences * PROBE.target
+_ROWS = -1  # in the place of either
+
+
+def count_kernels(products: Iterable[Product], shapes: Sequence[Shape], scale: float) -> int:
+    """The distinct products of a run.
+
+    Args:
+        products: of the batch PROBE.
+        shapes: of the run's batches, or of a sample of them.
+        scale: how many times as many batches there are as shapes.
+    """
+    distinct = set(shapes)
+    rows = {_SOURCE: {shape.sentences * shape.source for shape in distinct},
+            _TARGET: {shape.sentences * shape.target for shape in distinct}}
+    seen: dict[Product, set[int]] = {}
+    others = 0
+    for name, sides in products:
+        sizes = {size for side in sides for size in side}
+        if sizes & rows.keys():
+            template = (name, tuple(tuple(_ROWS if size in rows else size for size in side) for side in sides))
+            for size in sizes & rows.keys():
+                seen.setdefault(template, set()).update(rows[size])
+        else:
+            others += bool(sizes & set(PROBE))
+    return round(sum(_grown(values, scale) for values in seen.values()) + others * len(distinct) * scale)
+
+
+def _grown(values: set[int], scale: float) -> float:
+    """How many values there are among `scale` times as many batches: no more than there are numbers between them."""
+    return min(len(values) * scale, max(values) - min(values) + 1) if scale > 1 else len(values)

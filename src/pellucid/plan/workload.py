@@ -1,0 +1,186 @@
+"""What a run learns from, in numbers: how many examples of which lengths, and the sizes of the vocabularies; from the
+data where it is there, else from assumptions that are told."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.config import RunConfig
+from pellucid.data import hub
+from pellucid.data.batching import Batches
+from pellucid.data.corpus import Corpus, Examples, Report, Sequences, shorten, source_ids
+from pellucid.data.examples import training_examples
+from pellucid.data.splits import open_splits
+from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
+from pellucid.data.tokenizers.interface import EOS
+from pellucid.errors import DataError
+from pellucid.run_folder import tokenizer_options
+
+_SAMPLE = 20_000  # pairs that are tokenized
+_MADE_UP = 2_000  # examples, where there is no data
+TYPICAL_LENGTH = {"sentencepiece": 28, "word": 23, "spacy": 25, "character": 110}  # tokens of a sentence, eos included
+_SPREAD = 0.5  # of the logarithm of their lengths
+_CLASSES = 2
+
+Pairs = list[tuple[str, str]]
+
+
+class Shape(NamedTuple):
+    """The size of a batch: sentences, and the tokens of the longest source and target (1 for a label)."""
+
+    sentences: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is learned from.
+
+    Attributes:
+        examples: of the training data, or a sample of it.
+        count: how many examples an epoch has; None where nobody knows.
+        source_vocab, target_vocab: sizes; shared: whether they are one vocabulary.
+        classes: labels of a classifier, else 0.
+        assumptions: what had to be assumed, a sentence each.
+    """
+
+    examples: Examples
+    count: int | None
+    source_vocab: int
+    target_vocab: int
+    shared: bool
+    classes: int
+    assumptions: tuple[str, ...]
+
+    def batches(self, config: RunConfig) -> Batches:
+        """The batches of an epoch of the examples that are known."""
+        return Batches(self.examples, config.train.batch_tokens, config.train.batch_sentences, config.seed)
+
+    def scale(self) -> float | None:
+        """How many times the examples that are known go into an epoch."""
+        return None if self.count is None else self.count / len(self.examples.in_epoch(0))
+
+
+def shapes_of(batches: Batches) -> list[Shape]:
+    """The shape of every batch of the first epoch."""
+    corpus = batches.corpus.in_epoch(0)
+    return [Shape(len(rows), int(corpus.source.lengths[rows].max()), int(corpus.target.lengths[rows].max()))
+            for rows in batches.examples(0)]
+
+
+def workload_of(config: RunConfig, say: Callable[[str], None]) -> Workload:
+    """Reads what there is of the training data.
+
+    Raises:
+        UserError: the data or the tokenizer is there, and cannot be used.
+    """
+    data = config.data
+    if data.train is None and data.generated is None:
+        return _assumed(config, "no training data is given")
+    if data.train is not None and data.train.path is not None and hub.is_address(data.train.path):
+        return _assumed(config, f"{data.train.path} was not fetched")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            count, pairs = _sample(open_splits(config, Path(folder))["train"], say)
+    except DataError as error:
+        return _assumed(config, f"the training data could not be read ({error.what})")
+    return _measured(config, count, pairs)
+
+
+def _sample(pairs: Iterable[tuple[str, str]], say: Callable[[str], None]) -> tuple[int, Pairs]:
+    """How many pairs have two sides, and _SAMPLE of them, each as likely as another."""
+    random, kept, count = Random(0), list[tuple[str, str]](), 0
+    for pair in pairs:
+        if not (pair[0].strip() and pair[1].strip()):
+            continue
+        count += 1
+        if len(kept) < _SAMPLE:
+            kept.append(pair)
+        elif (place := random.randrange(count)) < _SAMPLE:
+            kept[place] = pair
+        if count % 100_000 == 0:
+            say(f"{count:,} training pairs read")
+    return count, kept
+
+
+def _measured(config: RunConfig, count: int, pairs: Pairs) -> Workload:
+    is_sample, assumptions = count > len(pairs), list[str]()
+    tokenizers = _tokenizers(config, pairs)
+    sizes = [tokenizers.source.size, tokenizers.target.size]
+    if is_sample:
+        assumptions.append(f"lengths are those of {len(pairs):,} of the {count:,} training pairs")
+        is_counted = config.tokenizer.path is None and config.train.initialize_from is None
+        if is_counted and config.tokenizer.kind != "sentencepiece":
+            sizes = [config.tokenizer.vocab_size] * 2
+            assumptions.append(f"the vocabulary is full: {sizes[0]:,} tokens a side, as tokenizer.vocab_size allows")
+    corpus = _corpus(config, tokenizers, pairs)
+    if len(corpus) == 0:
+        raise DataError("no training pair is short enough", where="model.max_length", fix="raise model.max_length")
+    return Workload(training_examples(corpus, tokenizers, config), round(count * len(corpus) / len(pairs)), sizes[0],
+                    sizes[1], tokenizers.shared, len(tokenizers.labels), tuple(assumptions))
+
+
+def _tokenizers(config: RunConfig, pairs: Pairs) -> Tokenizers:
+    options = tokenizer_options(config)
+    if options.path is not None and config.task == "seq2seq":
+        return load_tokenizers(Path(options.path))
+    return train_tokenizers(options, pairs, config.task)
+
+
+def _corpus(config: RunConfig, tokenizers: Tokenizers, pairs: Pairs) -> Corpus:
+    """The ids of the pairs as training has them: too long ones cut or left out."""
+    limit, cut = config.model.max_length, config.data.too_long == "cut"
+    sources = source_ids([a for a, _ in pairs], tokenizers, config.task == "classification")
+    if config.task == "classification":
+        targets = [[tokenizers.label_id(label)] for _, label in pairs]
+    elif config.data.objective == "span_corruption":
+        targets = [[EOS] for _ in pairs]
+    else:
+        targets = [[*ids, EOS] for ids in tokenizers.target.encode_batch([b for _, b in pairs])]
+    kept = [(shorten(a, limit), shorten(b, limit)) for a, b in zip(sources, targets, strict=True)
+            if cut or max(len(a), len(b)) <= limit]
+    return _as_corpus([np.asarray(a) for a, _ in kept], [np.asarray(b) for _, b in kept])
+
+
+def _assumed(config: RunConfig, reason: str) -> Workload:
+    """Made-up examples, their lengths log-normal around the typical one."""
+    limit, random = config.model.max_length, np.random.default_rng(0)
+    typical = min(TYPICAL_LENGTH[config.tokenizer.kind], limit)
+    spread = np.exp(random.normal(-_SPREAD**2 / 2, _SPREAD, _MADE_UP))  # of mean 1
+    lengths = np.clip(np.rint(typical * spread), min(2, limit), limit).astype(np.int64)
+    classes = _CLASSES if config.task == "classification" else 0
+    if classes:
+        targets = np.ones_like(lengths)
+    else:
+        targets = np.maximum(2, lengths // 4) if config.data.objective == "span_corruption" else lengths
+    size = config.tokenizer.vocab_size
+    corpus = _as_corpus([np.full(n, EOS) for n in lengths], [np.full(n, 0 if classes else EOS) for n in targets])
+    told = (f"{reason}: sentences are taken to have {typical} tokens on average, the longest {lengths.max()}",
+            f"the vocabulary has {size:,} tokens, as tokenizer.vocab_size says",
+            *((f"there are {classes} labels",) if classes else ()))
+    return Workload(corpus, None, size, size, config.tokenizer.shared and not classes, classes, told)
+
+
+def _as_corpus(sources: list[NDArray[np.int64]], targets: list[NDArray[np.int64]]) -> Corpus:
+    return Corpus(_sequences(sources), _sequences(targets), Report(0, 0, 0, 0, 0, 0))
+
+
+def _sequences(rows: list[NDArray[np.int64]]) -> Sequences:
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return Sequences(np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.int32), offsets)
+
+
+def with_batch(config: RunConfig, size: int) -> RunConfig:
+    """The configuration with another size of batch, in the key that it uses."""
+    train = config.train
+    resized = replace(train, batch_sentences=size) if train.batch_sentences else replace(train, batch_tokens=size)
+    return replace(config, train=resized)

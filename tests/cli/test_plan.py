@@ -1,0 +1,84 @@
+"""`plan`: numbers that add up, with data and without, and what it says of a memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid.cli.plan import in_words, read_bytes
+
+KEYS = {"parameters", "flops", "updates", "memory", "precision", "kernels", "disk", "time", "fit", "assumptions"}
+
+
+def planned(cli: Any, *words: object) -> dict[str, Any]:
+    outcome = cli("plan", *words, "--no-calibration", "--json")
+    assert outcome.code == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert found.keys() == KEYS
+    return dict(found)
+
+
+def test_a_plan_with_data_adds_up(cli: Any, tiny: Path, run: Path) -> None:
+    found = planned(cli, tiny)
+    parts = found["parameters"]["parts"]
+    assert sum(part["parameters"] for part in parts) == found["parameters"]["total"]
+    assert sum(part["share"] for part in parts) == pytest.approx(1)
+    summary = json.loads((run.parent / "summary.json").read_text())
+    assert found["parameters"]["total"] == summary["parameters"]
+    for work in ("training", "decoding"):
+        assert sum(found["memory"][work]["held_by"].values()) == found["memory"][work]["bytes"]
+    assert found["memory"]["training"]["held_by"]["weights"] == 4 * found["parameters"]["total"]
+    assert found["updates"]["total"] == 24
+    tokens = (summary["source_tokens"] + summary["target_tokens"]) / 24
+    assert found["updates"]["tokens"] == pytest.approx(tokens, rel=0.1)
+    assert found["assumptions"] == []
+    kept = [path.read_bytes() for path in sorted((run / "checkpoints").glob("step-*"))[-1].glob("*.safetensors")]
+    numbers = sum(len(file) - 8 - int.from_bytes(file[:8], "little") for file in kept)  # without their headers
+    assert found["disk"]["a checkpoint"] == pytest.approx(numbers, rel=0.01)
+
+
+def test_a_plan_without_data_says_what_it_assumes(cli: Any, tiny: Path) -> None:
+    found = planned(cli, tiny, "--data.train", "nowhere.tsv", "--tokenizer.vocab_size", 500)
+    assert found["updates"]["per_epoch"] is None
+    assert any("nowhere.tsv" in line or "read" in line for line in found["assumptions"])
+    assert any("500 tokens" in line for line in found["assumptions"])
+    assert found["memory"]["training"]["bytes"] > 0
+
+
+def test_a_classifier_is_planned(cli: Any, tiny_classifier: Path) -> None:
+    found = planned(cli, tiny_classifier)
+    assert found["memory"]["decoding"]["batch"]["target"] == 1
+    assert "cache" not in found["memory"]["decoding"]["held_by"]
+
+
+def test_people_read_it(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("pellucid.plan.calibration.SECONDS", 0.1)
+    text = cli("plan", tiny, "--memory", "64GiB").out
+    assert "Peak memory of training" in text
+    assert "tokens a second, here" in text
+    assert "In 64.00 GiB\n  train.batch_sentences 16 fits\n" in text
+    assert "the largest tried that fits: --train.batch_sentences 256" in text
+    assert max(map(len, text.splitlines())) <= 60
+
+
+def test_a_memory_that_is_too_small(cli: Any, tiny: Path) -> None:
+    found = planned(cli, tiny, "--memory", "1MB")
+    assert found["fit"] == {"memory": 10**6, "key": "batch_sentences", "configured": 16, "fits": False,
+                            "largest": None, "least": found["memory"]["training"]["bytes"]}
+
+
+def test_mistakes(cli: Any, tiny: Path) -> None:
+    cli("plan", tiny, "--memory", "plenty").says(2, "--memory", "8GiB")
+    cli("plan", tiny, "--model.position", "nonsense").says(2, "model.position", "sinusoidal")
+    cli("plan", "no-such-recipe").says(2, "no-such-recipe")
+
+
+def test_sizes() -> None:
+    assert [read_bytes(text) for text in ("8GiB", "600MB", "1.5k", "2 gib", "512")] == [
+        8 * 2**30, 600 * 10**6, 1500, 2 * 2**30, 512]
+    assert [in_words(size) for size in (512, 1536, 5 * 2**20, 1.5 * 2**30)] == ["512 bytes", "1.5 KiB", "5 MiB",
+                                                                               "1.50 GiB"]

@@ -1,0 +1,168 @@
+"""The rehearsal allocates what the real thing allocates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid.compiled import use_kernels
+from pellucid.config import DecodeConfig, ModelConfig, RunConfig, TrainConfig
+from pellucid.plan.memory import (
+    flops_per_token,
+    largest_shapes,
+    rehearse_average,
+    rehearse_decoding,
+    rehearse_updates,
+)
+from pellucid.plan.rehearsal import rehearsal
+from pellucid.plan.session import blank, model_of, session_of
+from pellucid.plan.workload import Shape, Workload, _as_corpus
+from pellucid.train.loop import update
+
+SMALL = ModelConfig(d_model=64, n_heads=4, d_ff=96, encoder_layers=2, decoder_layers=1, max_length=128)
+SHAPE = Shape(12, 24, 20)
+
+
+def workload(classes: int = 0, words: int = 300) -> Workload:
+    rows = [np.full(10, 5), np.full(20, 6)]
+    targets = [np.full(1, 1) if classes else row for row in rows]
+    return Workload(_as_corpus(rows, targets), 2, words, words, not classes, classes, ())
+
+
+def config_of(train: dict[str, Any] | None = None, classes: int = 0, **model: Any) -> RunConfig:
+    return RunConfig(task="classification" if classes else "seq2seq", model=replace(SMALL, **model),
+                     train=replace(TrainConfig(), **(train or {})), decode=DecodeConfig(beam_size=3))
+
+
+def test_bytes_by_hand() -> None:
+    with rehearsal(compiled=False) as ledger:
+        with ledger.holding("weights"):
+            weight = torch.empty(100, 50)
+        x = torch.empty(7, 100)
+        y = x @ weight
+        view = y[:3]
+        del y
+        assert view.shape == (3, 50)
+        del view
+        doubled = weight + weight
+        assert sum(size for _, size in ledger.events) == 4 * (2 * 5000 + 700)
+        del x, doubled
+    assert ledger.peak(0) == {"weights": 20_000, "activations": 20_000 + 2800}
+    assert len(ledger.products) == 1
+
+
+def test_nothing_is_computed_and_numbers_can_be_asked_for() -> None:
+    with rehearsal(compiled=True):
+        huge = torch.empty(1_000_000, 1_000_000)  # four terabytes
+        assert (huge.sum().item(), int(huge.argmax()), bool((huge > 0).any())) == (1.0, 1, True)
+
+
+def allocated(session: Any) -> int:
+    """The most bytes that torch had allocated at once in one real update, besides what was there before it."""
+    kinds = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=kinds, profile_memory=True) as profile:
+        update(session)
+    live = most = 0
+    for event in sorted(profile.profiler.kineto_results.events(), key=lambda e: e.start_ns()):  # type: ignore[union-attr]
+        if event.name() == "[memory]":
+            live += event.nbytes()
+            most = max(most, live)
+    return most
+
+
+@pytest.mark.parametrize(("model", "train", "classes"), [
+    ({}, {}, 0), ({"tie_embeddings": False}, {}, 0), ({"position": "t5", "norm": "rmsnorm"}, {}, 0),
+    ({"position": "rotary", "feed_forward": "swiglu", "residual": "post"}, {}, 0), ({"attention": "linear"}, {}, 0),
+    ({"dropout": 0.0}, {"r_drop": 1.0}, 0), ({"pooling": "max"}, {}, 3)])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_update_allocates_what_its_rehearsal_says(model: dict[str, Any], train: dict[str, Any], classes: int,
+                                                     precision: str, either_way: str) -> None:
+    config, shape = config_of(train, classes, **model), Shape(SHAPE.sentences, SHAPE.source, 1) if classes else SHAPE
+    session = session_of(config, model_of(config, workload(classes)), [blank(shape)], precision)
+    update(session)  # the optimizer's state
+    real = allocated(session)
+    [(held, _)] = rehearse_updates(config, workload(classes), [shape], precision, either_way == "compiled")
+    parameters = sum(p.numel() for p in session.model.parameters())
+    assert held["weights"] == 4 * parameters
+    assert held["optimizer"] == pytest.approx(8 * parameters, rel=0.01)
+    beside = sum(held.values()) - held["weights"] - held["optimizer"]
+    assert beside == pytest.approx(real, rel=0.1)
+
+
+def test_a_larger_batch_takes_more_and_the_rest_stays() -> None:
+    shapes = [SHAPE._replace(sentences=n) for n in (20, 40)]
+    small, large = (held for held, _ in rehearse_updates(config_of(), workload(), shapes, "bf16", True))
+    assert large["activations"] > 1.8 * small["activations"]
+    assert {key: small[key] for key in ("weights", "optimizer")} == {
+        key: large[key] for key in ("weights", "optimizer")}
+
+
+def test_micro_batches_keep_gradients_and_an_average_keeps_weights() -> None:
+    plain, both = (rehearse_updates(config_of(train), workload(), [SHAPE], "fp32", False)[0][0]
+                   for train in ({}, {"accumulate": 3, "ema_decay": 0.9}))
+    assert both["moving average"] == plain["weights"]
+    assert both["gradients"] > plain.get("gradients", 0)
+
+
+def test_averaging_holds_fp64_sums_beside_the_optimizer() -> None:
+    held = rehearse_average(config_of(), workload())
+    assert held["optimizer"] == 2 * held["weights"]
+    assert held["average of checkpoints"] >= 3 * held["weights"]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_the_cache_of_a_search_grows_with_its_length(compiled: bool, at_once: int) -> None:
+    short, long = (rehearse_decoding(config_of(), workload(), Shape(60, 10, steps), "fp32", compiled, at_once)
+                   for steps in (10, 40))
+    rows, keys_and_values = 60 * 3 * (at_once if compiled else 1), 2 * SMALL.d_model * 4
+    assert long["cache"] - short["cache"] >= 30 * rows * keys_and_values
+    assert long["weights"] == short["weights"]
+    assert ("packed weights" in long) == compiled
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_the_engine_allocates_what_its_rehearsal_says(precision: str) -> None:
+    """Weights, keys and values by hand; and as much in a real search as in the rehearsed one."""
+    if use_kernels(torch.device("cpu")) != "compiled":
+        pytest.skip("no compiler")
+    shape, beam = Shape(60, 10, 40), 3
+    held = rehearse_decoding(config_of(), workload(), shape, precision, True, 1)
+    matrices = sum(p.numel() for p in model_of(config_of(), workload()).parameters() if p.dim() == 2)
+    width = {"fp32": 4, "bf16": 2, "int8": 1}[precision]
+    assert held["packed weights"] >= matrices * width
+    cached = (shape.sentences * shape.source + shape.sentences * beam * shape.target) * 2 * SMALL.d_model
+    assert held["cache"] >= cached * (4 if precision == "fp32" else 2)
+    assert held["logits"] == shape.sentences * beam * 300 * 4
+    use_kernels(torch.device("cpu"), False)
+
+
+def test_operations_by_hand() -> None:
+    """A classifier of one layer: every product 2·rows·inner·columns, and twice that in the backward pass."""
+    config = config_of(classes=3, encoder_layers=1)
+    d, f, length = SMALL.d_model, SMALL.d_ff, 15
+    layer = 2 * length * (d * 3 * d + d * d + 2 * d * f) + 2 * 2 * length * length * d
+    head = 2 * (d * d + d * 3)
+    told = flops_per_token(config, workload(classes=3)) * length
+    assert told == pytest.approx(3 * (layer + head), rel=0.01)
+
+
+def test_the_batches_that_may_take_most() -> None:
+    many, long, both = Shape(100, 10, 10), Shape(10, 90, 90), Shape(3, 20, 20)
+    assert largest_shapes([many, long, both], (2, 2)) == [long, many]
+
+
+def test_the_kernels_are_as_before_afterwards() -> None:
+    state = use_kernels(torch.device("cpu"))
+    from pellucid.nn import kernels
+
+    before = dict(kernels._functions)
+    with rehearsal(compiled=True):
+        assert kernels.serve(torch.empty(2))
+    assert dict(kernels._functions) == before
+    assert (state == "compiled") == bool(before)
+    use_kernels(torch.device("cpu"), False)
