@@ -63,8 +63,9 @@ class TestOneSlip:
         assert abs(found[0].last - place) <= many + 1
 
     @settings(max_examples=6, deadline=None)
-    @given(place=st.integers(20, COUNT - 250), many=st.integers(20, 90))
+    @given(place=st.integers(COUNT // 2, COUNT - 250), many=st.integers(20, 90))
     def test_many_lines_missing(self, made_up: MakeUp, place: int, many: int) -> None:
+        """The words are learned from the pairs before that place: so far off, the others teach nothing."""
         source, target = made_up(COUNT, 5)
         found = detected(source[:place] + source[place + many :], target)
         assert found[-1].offset == many
