@@ -33,6 +33,7 @@ _BOUND = 15.0  # nats: no single line says more
 _LENGTHS = 4.0  # nats: no lengths speak more against a pair
 _SURE = 6.0  # standard errors: of the correlation of lengths, to be believed
 _KEYS_AT_ONCE = 8_000_000
+_MOST_KEPT = 200_000  # words of a vocabulary
 
 # A character is a word where a script writes no spaces: Thai, Lao, Burmese, Khmer, kana, Han.
 WORD = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -43,11 +44,14 @@ Scores = NDArray[np.float32]
 
 
 class Vocabulary(dict[str, int]):
-    """Word → id: the frequent ones by rank, any other word by its bucket."""
+    """Word → id: the frequent ones by rank, any other word by its bucket, which is kept for the next time."""
 
     def __missing__(self, word: str) -> int:
         code = zlib.crc32(word.encode("utf-8", "surrogatepass"))
-        return FREQUENT + (code % _NUMBERS if word.isdecimal() else _NUMBERS + code % _RARE)
+        bucket = FREQUENT + (code % _NUMBERS if word.isdecimal() else _NUMBERS + code % _RARE)
+        if len(self) < _MOST_KEPT:
+            self[word] = bucket
+        return bucket
 
 
 @dataclass(frozen=True)

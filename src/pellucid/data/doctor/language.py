@@ -73,7 +73,7 @@ def letters_of(texts: Sequence[str]) -> Letters:
     trigrams *= np.uint32(0x165667B1)
     trigrams ^= trigrams >> np.uint32(16)
     of_line = lines[1:-1][inside]
-    last, contexts, trigrams = ((part[inside] % np.uint32(_BUCKETS)).astype(np.int64)
+    last, contexts, trigrams = ((part[inside] & np.uint32(_BUCKETS - 1)).astype(np.int64)
                                 for part in (codes[2:], contexts, trigrams))
     keys = lines[:-1] * len(SCRIPTS) + _TABLE[codes[:-1] >> 4]
     scripts = np.bincount(keys, minlength=len(texts) * len(SCRIPTS)).reshape(len(texts), len(SCRIPTS))
