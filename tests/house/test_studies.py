@@ -49,7 +49,13 @@ def test_every_cell_of_a_study_trains(name: str, tmp_path: Path, monkeypatch: py
         path = tmp_path / "data/scan/length" / f"{split}.tsv"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(lines)
-    _, overrides = split_overrides(SMALL)
+    captions = {"en": "a man {i} sees the dog .\n", "de": "ein mann {i} sieht den hund .\n"}
+    for split in ("train", "validation", "test2016"):
+        for language, line in captions.items():
+            path = tmp_path / "data/multi30k" / f"{split}.{language}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(line.format(i=i) for i in range(60)))
+    _, overrides = split_overrides([*SMALL, "--tokenizer.vocab_size", "80"])
     study = read_study(name, overrides)
     cells = cells_of(study)
     measured = calibrate_cells(cells, 1, lambda said: None)
