@@ -11,6 +11,7 @@ import pytest
 from pellucid.ablate import calibrate
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.plan import with_budget
+from pellucid.ablate.processes import cores
 from pellucid.ablate.study import Study
 from pellucid.cli import main
 from pellucid.studies import study_names
@@ -55,6 +56,10 @@ def test_a_dry_run_shows_the_grid_and_keeps_nothing(study: Make, tmp_path: Path,
     assert main(["ablate", "toy.yaml", "--dry-run"]) == 0
     assert "4 cells × 3 seeds = 12 runs" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["toy.yaml"]
+    assert main(["ablate", "toy.yaml", "--dry-run", "--jobs", "1000"]) == 0
+    said = capsys.readouterr()
+    assert f"--jobs {cores()}: runs that share a core" in said.err
+    assert f"= 12 runs, {cores()} at once" in said.out
 
 
 def test_a_budget_of_tokens_or_minutes_becomes_steps_once(study: Make, tmp_path: Path,

@@ -32,7 +32,7 @@ class Ablate:
     dry_run: bool = False
     """print the grid, each cell's parameters and the expected time, and keep nothing"""
     jobs: int = 1
-    """how many runs at once, each on its share of the cores"""
+    """how many runs at once, each on its share of the cores; no more than there are cores"""
     json: bool = False
     """print the results as JSON"""
 
@@ -49,18 +49,21 @@ def main(program: str, words: Sequence[str]) -> int:
     from pellucid.ablate.study import read_study
     from pellucid.train.journal import Reporter
 
-    if not 1 <= arguments.jobs <= cores():
-        raise ConfigError(f"--jobs {arguments.jobs} on {cores()} cores", where=program,
-                          fix=f"choose 1 to {cores()}: runs that share a core only slow each other down")
+    if arguments.jobs < 1:
+        raise ConfigError(f"--jobs {arguments.jobs}", where=program, fix=f"choose 1 to {cores()}, the cores there are")
+    jobs = min(arguments.jobs, cores())
+    reporter = Reporter()
+    if jobs < arguments.jobs:
+        reporter.say(f"--jobs {jobs}: runs that share a core only slow each other down")
     study = read_study(arguments.study, overrides)
     if arguments.dry_run:
-        report = dry_run(study, arguments.jobs, Reporter())
+        report = dry_run(study, jobs, reporter)
         print(json.dumps(report, ensure_ascii=False) if arguments.json else _grid(report))
         return 0
     out = arguments.out or Path("studies") / study.name
     command = shlex.join([*program.split(), *words])
     try:
-        results = ablate(study, out, arguments.jobs, command, Reporter())
+        results = ablate(study, out, jobs, command, reporter)
     except Stopped as stop:
         print(f"pellucid: {stop}; what is done is kept. To go on:\n  {command}", file=sys.stderr)
         return 128 + stop.number
