@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.doctor.association import bags, learn, words
+from pellucid.data.doctor.association import learn
 from pellucid.data.doctor.shift import CHANGE, LOST, ShiftDetector, Stretch, _viterbi, stretches_of
+from pellucid.data.doctor.words import words_of
 
 COUNT = 600
 Lines = tuple[list[str], list[str]]
@@ -22,12 +23,12 @@ MakeUp = Callable[[int, int], Lines]
 def detected(source: list[str], target: list[str], window: int = 8192) -> list[Stretch]:
     """The stretches of lines from which nothing but the lines themselves is known."""
     count = min(len(source), len(target))
-    sides = [[words(line) for line in side[:count]] for side in (source, target)]
-    association = learn([(sides[0], sides[1])])
+    association = learn([(words_of(source[:count]), words_of(target[:count]))])
     detector = ShiftDetector(association)
     for start in range(0, count, window):
         part = slice(start, start + window)
-        left, right = bags(sides[0][part], association.source_ids), bags(sides[1][part], association.target_ids)
+        left = association.source_ids.ids(words_of(source[:count][part]))
+        right = association.target_ids.ids(words_of(target[:count][part]))
         detector.add(np.arange(start, start + len(left)), left, right, np.zeros(len(left), dtype=np.bool_))
     return detector.stretches
 

@@ -13,15 +13,13 @@ with p₁ counted in pairs and p₀ in lines far apart; a term for the lengths j
 
 from __future__ import annotations
 
-import re
-import zlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pellucid.data.doctor.words import Bags, Hashes
 
 REACH = 4  # lines: how far a slip can be told
 FREQUENT = 3000  # words a side that get a partner
@@ -33,66 +31,41 @@ _BOUND = 15.0  # nats: no single line says more
 _LENGTHS = 4.0  # nats: no lengths speak more against a pair
 _SURE = 6.0  # standard errors: of the correlation of lengths, to be believed
 _KEYS_AT_ONCE = 8_000_000
-_MOST_KEPT = 200_000  # words of a vocabulary
-
-# A character is a word where a script writes no spaces: Thai, Lao, Burmese, Khmer, kana, Han.
-WORD = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-                  r"|[^\W_]+|[^\w\s]")
 
 Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
 
 
-class Vocabulary(dict[str, int]):
-    """Word → id: the frequent ones by rank, any other word by its bucket, which is kept for the next time."""
-
-    def __missing__(self, word: str) -> int:
-        code = zlib.crc32(word.encode("utf-8", "surrogatepass"))
-        bucket = FREQUENT + (code % _NUMBERS if word.isdecimal() else _NUMBERS + code % _RARE)
-        if len(self) < _MOST_KEPT:
-            self[word] = bucket
-        return bucket
-
-
 @dataclass(frozen=True)
-class Bags:
-    """The different words of consecutive lines as ids in one flat array; line i has ids[starts[i]:starts[i + 1]]."""
+class Vocabulary:
+    """Word → id: the frequent ones by rank, any other word by its bucket.
 
-    ids: Ids
-    starts: NDArray[np.int64]
+    Attributes:
+        words: the frequent ones' hashes, in ascending order.
+        ranks: theirs.
+    """
 
-    def __len__(self) -> int:
-        return len(self.starts) - 1
+    words: Hashes
+    ranks: Ids
 
-    @property
-    def lines(self) -> NDArray[np.int64]:
-        """The line of each id."""
-        return np.repeat(np.arange(len(self)), np.diff(self.starts))
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Different words a line."""
-        return np.diff(self.starts)
-
-
-def words(text: str) -> list[str]:
-    """The words and marks of a text, in lower case, each once."""
-    return list(dict.fromkeys(WORD.findall(text.lower())))
+    def ids(self, lines: Bags) -> Bags:
+        """Lines of hashes as lines of ids."""
+        rest = lines.ids >> np.uint64(1)
+        ids = FREQUENT + np.where(lines.ids & np.uint64(1), rest % _NUMBERS, _NUMBERS + rest % _RARE).astype(np.int32)
+        if len(self.words):
+            place = np.minimum(np.searchsorted(self.words, lines.ids), len(self.words) - 1)
+            ids = np.where(self.words[place] == lines.ids, self.ranks[place], ids)
+        return Bags(ids, lines.starts)
 
 
-def vocabulary(lines: Sequence[list[str]]) -> Vocabulary:
-    """The frequent words of `lines`."""
-    counts = Counter(chain.from_iterable(lines))
-    listed = sorted((word for word, count in counts.items() if count >= _LEAST), key=lambda w: (-counts[w], w))
-    return Vocabulary({word: i for i, word in enumerate(listed[:FREQUENT])})
-
-
-def bags(lines: Sequence[list[str]], ids: Vocabulary) -> Bags:
-    """The lines as ids."""
-    starts = np.zeros(len(lines) + 1, dtype=np.int64)
-    np.cumsum([len(line) for line in lines], out=starts[1:])
-    flat = np.fromiter(map(ids.__getitem__, chain.from_iterable(lines)), np.int32, int(starts[-1]))
-    return Bags(flat, starts)
+def vocabulary(chunks: Sequence[Bags]) -> Vocabulary:
+    """The frequent words of lines of hashes."""
+    words, counts = np.unique(np.concatenate([lines.ids for lines in chunks]), return_counts=True)
+    listed = np.flatnonzero(counts >= _LEAST)
+    frequent = np.sort(listed[np.argsort(-counts[listed], kind="stable")][:FREQUENT])
+    ranks = np.empty(len(frequent), dtype=np.int32)
+    ranks[np.argsort(-counts[frequent], kind="stable")] = np.arange(len(frequent), dtype=np.int32)
+    return Vocabulary(words[frequent], ranks)
 
 
 @dataclass(frozen=True)
@@ -150,7 +123,7 @@ def present_in(target: Bags) -> NDArray[np.bool_]:
     return present
 
 
-Chunk = tuple[list[list[str]], list[list[str]]]  # consecutive lines of both sides, each its words
+Chunk = tuple[Bags, Bags]  # consecutive lines of both sides, their words as hashes
 
 
 def learn(chunks: Sequence[Chunk]) -> Association:
@@ -158,8 +131,8 @@ def learn(chunks: Sequence[Chunk]) -> Association:
     halves: list[list[Chunk]] = [[], []]
     for source, target in chunks:
         middle = len(source) // 2
-        halves[0].append((source[:middle], target[:middle]))
-        halves[1].append((source[middle:], target[middle:]))
+        halves[0].append((source.part(0, middle), target.part(0, middle)))
+        halves[1].append((source.part(middle, len(source)), target.part(middle, len(target))))
     return replace(_learned(chunks), power=_power(_learned(halves[0]), halves[1]))
 
 
@@ -168,7 +141,7 @@ def aligned(chunk: Chunk) -> Chunk:
     where words alone are learned from up to REACH lines away. Lengths of true pairs go together, so their correlation
     stands out at the true offset."""
     count = min(map(len, chunk))
-    a, b = (np.log1p([len(line) for line in side[:count]]) for side in chunk)
+    a, b = (np.log1p(side.sizes[:count]) for side in chunk)
     a, b = ((side - side.mean()) / (side.std() + 1e-9) for side in (a, b))
     offsets = np.arange(-(count // 2), count // 2 + 1)
     if count < 32:
@@ -178,14 +151,13 @@ def aligned(chunk: Chunk) -> Chunk:
     best, usual = int(offsets[sure.argmax()]), sure[count // 2]
     if abs(best) <= REACH or sure.max() < _SURE or sure.max() < 2 * usual:
         return chunk
-    return chunk[0][max(0, -best) : count - max(0, best)], chunk[1][max(0, best) : count - max(0, -best)]
+    return chunk[0].part(max(0, -best), count - max(0, best)), chunk[1].part(max(0, best), count - max(0, -best))
 
 
 def _learned(chunks: Sequence[Chunk]) -> Association:
     chunks = [aligned(chunk) for chunk in chunks]
-    source_ids = vocabulary([line for source, _ in chunks for line in source])
-    target_ids = vocabulary([line for _, target in chunks for line in target])
-    pairs = [(bags(source, source_ids), bags(target, target_ids)) for source, target in chunks]
+    source_ids, target_ids = (vocabulary([chunk[side] for chunk in chunks]) for side in (0, 1))
+    pairs = [(source_ids.ids(source), target_ids.ids(target)) for source, target in chunks]
     partner = _partners(pairs)
     offsets = [_best_offset(source, target, partner) for source, target in pairs]
     near = _rates(pairs, partner, offsets)
@@ -284,7 +256,7 @@ def _ratio(pairs: Sequence[tuple[Bags, Bags]], offsets: Sequence[int]) -> tuple[
 def _power(association: Association, chunks: Sequence[Chunk]) -> float:
     above = []
     for chunk in map(aligned, chunks):
-        source, target = bags(chunk[0], association.source_ids), bags(chunk[1], association.target_ids)
+        source, target = association.source_ids.ids(chunk[0]), association.target_ids.ids(chunk[1])
         offset = _best_offset(source, target, association.partner)
         both = association.scores(source, target, (offset, _far(source)))
         above.append((both[:, 0] > both[:, 1]) + 0.5 * (both[:, 0] == both[:, 1]))

@@ -15,6 +15,7 @@ from pellucid.data.doctor import association, language
 from pellucid.data.doctor.finding import MOST_EXAMPLES, Tally
 from pellucid.data.doctor.reading import Window
 from pellucid.data.doctor.shift import ShiftDetector, Stretch
+from pellucid.data.doctor.words import words_of
 
 _CHUNK = 1024  # consecutive records of the sample
 _MOST_CHUNKS = 40
@@ -75,9 +76,9 @@ class Normal:
             return cls(language.Sides.learn(texts, texts), None, (0.0, np.inf), False)
         sides = language.Sides.learn(*(_thinned([text for chunk in sample.chunks for text in chunk[side]])
                                        for side in (0, 1)))
-        listed = [tuple([association.words(text)[:_MOST_WORDS] for text in side] for side in chunk)
-                  for chunk in sample.chunks if len(chunk[0]) >= _FEWEST]
-        words = association.learn([(source, target) for source, target in listed]) if listed else None
+        listed = [(words_of(source, _MOST_WORDS), words_of(target, _MOST_WORDS))
+                  for source, target in sample.chunks if len(source) >= _FEWEST]
+        words = association.learn(listed) if listed else None
         if words is not None and words.power < _POWER:
             words = None
         ratios = log_ratios(*([text for chunk in sample.chunks for text in chunk[side]] for side in (0, 1)))
@@ -154,8 +155,8 @@ class PairCheck:
         assert words is not None
         if self._detector is None:
             self._detector = ShiftDetector(words)
-        source = association.bags([association.words(text) for text in window.sources], words.source_ids)
-        target = association.bags([association.words(text) for text in window.targets], words.target_ids)
+        source = words.source_ids.ids(words_of(window.sources))
+        target = words.target_ids.ids(words_of(window.targets))
         scores = self._detector.add(numbers, source, target, told)
         low = scores < _UNLIKELY
         self._unlikely.append(numbers[low])

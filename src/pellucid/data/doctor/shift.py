@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.doctor.association import REACH, Association, Bags, Scores, present_in
+from pellucid.data.doctor.association import REACH, Association, Scores, present_in
+from pellucid.data.doctor.words import Bags
 
 CHANGE = 25.0  # nats: what a change of state must be worth
 _BLOCK = 8  # lines
