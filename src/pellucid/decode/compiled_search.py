@@ -24,8 +24,8 @@ class Search(ctypes.Structure):
 
     _fields_ = [("operations", c_void_p), ("count", c_int64),
                 *((name, c_void_p) for name in ("buffers", "places", "firsts", "lengths")),
-                *((name, c_int64) for name in ("longest", "sentences", "beam", "vocabulary", "layers", "width", "bos",
-                                               "eos", "pad", "min_length", "max_length", "n_best")),
+                *((name, c_int64) for name in ("longest", "sentences", "beam", "layers", "width", "bos", "eos",
+                                               "pad", "min_length", "max_length", "n_best")),
                 *((name, c_void_p) for name in ("penalties", "largest", "tokens", "log_p", "sizes"))]
 
 
@@ -56,7 +56,7 @@ def compiled_search(engine: Engine, state: Memory, rules: Rules) -> list[list[Hy
     kernels.run("search", engine.decoder.dtype, Search(
         engine.decoder.address, len(engine.decoder.operations), addressof(pointers), places.data_ptr(),
         state.firsts.data_ptr(), state.lengths.data_ptr(), state.longest, sentences, options.beam_size,
-        buffers[Buffer.LOGITS].shape[1], engine.layers, 2 * engine.width * engine.decoder.dtype.itemsize, specials.bos,
+        engine.layers, 2 * engine.width * engine.decoder.dtype.itemsize, specials.bos,
         specials.eos, specials.pad, options.min_length, longest, options.n_best, penalties.data_ptr(),
         largest.data_ptr(), tokens.data_ptr(), log_p.data_ptr(), sizes.data_ptr()))
     if int(sizes[0, 0]) < 0:

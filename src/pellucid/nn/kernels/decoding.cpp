@@ -5,10 +5,12 @@
 #pragma GCC optimize("no-associative-math")  // sums in the order in which they are written
 #include "decoding.h"
 #include <omp.h>
+#include <vector>
 
 static const i64 PANEL = 64;  // columns of a packed matrix that lie together: [outer / 64][inner / group][64][group]
 static const i64 TILE = 6;    // rows that are multiplied by a panel at once
 static const i64 BLOCK = 96;  // rows that a thread takes at once
+static const i64 PART = 512;  // logits of a row that are ranked together
 
 enum { EMBED, MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST, QUANTIZE };
 enum { LINEAR, RELU, GELU, SWISH };
@@ -121,44 +123,41 @@ static inline Lanes read_some(const float *from, i64 count) {
 
 // The sums of N rows and sixteen columns (or `count`, the last): biased, activated, into `to`, or added to `scalar`
 // times what is there.
-template <class T, i64 KIND, i64 N>
-static inline void put_products(Lanes (&x)[N], const Operation &o, i64 row, i64 column, i64 count, void *to) {
+template <class Out, i64 KIND, i64 N>
+static inline void put_products(Lanes (&x)[N], const Operation &o, i64 column, i64 count, Out *to) {
     Lanes bias = o.bias ? read_some(o.bias + column, count) : Lanes{};
 #pragma GCC unroll 6
     for (i64 r = 0; r < N; r++) {
-        i64 place = (row + r) * o.outer + column;
+        Out *y = to + r * o.outer + column;
         x[r] += bias;
-        if (KIND == ADD_PRODUCT) {
-            float *y = (float *)to + place;
-            write_some(y, o.scalar == 0 ? x[r] : o.scalar * read_some(y, count) + x[r], count);
-        } else {
-            write_some((T *)to + place, o.variant == LINEAR ? x[r] : activate(x[r], o.variant), count);
-        }
+        if constexpr (KIND == ADD_PRODUCT) write_some(y, o.scalar == 0 ? x[r] : o.scalar * read_some(y, count) + x[r], count);
+        else write_some(y, o.variant == LINEAR ? x[r] : activate(x[r], o.variant), count);
     }
 }
 
 // The same for the four times sixteen columns of a panel, or as many of them as there are.
-template <class T, i64 KIND, i64 N>
-static inline void put_panel(Lanes (&x)[4][N], const Operation &o, i64 row, i64 first, void *to) {
+template <class Out, i64 KIND, i64 N>
+static inline void put_panel(Lanes (&x)[4][N], const Operation &o, i64 first, Out *to) {
     if (first + PANEL <= o.outer) {
 #pragma GCC unroll 4
-        for (i64 c = 0; c < 4; c++) put_products<T, KIND>(x[c], o, row, first + LANES * c, LANES, to);
+        for (i64 c = 0; c < 4; c++) put_products<Out, KIND>(x[c], o, first + LANES * c, LANES, to);
     } else {
         for (i64 c = 0; first + LANES * c < o.outer; c++)
-            put_products<T, KIND>(x[c], o, row, first + LANES * c, o.outer - first - LANES * c, to);
+            put_products<Out, KIND>(x[c], o, first + LANES * c, o.outer - first - LANES * c, to);
     }
 }
 
+// N rows from `row` on times the panel that begins with the column `first`; `to` is where the first of them goes.
 template <class W, class Out, i64 KIND, i64 N>
-static void tile(const Operation &o, const Step &s, const W *a, const W *panel, i64 row, i64 first, void *to) {
+static void tile(const Operation &o, const Step &s, const W *a, const W *panel, i64 row, i64 first, Out *to) {
     Lanes sum[4][N] = {};
     product<N>(a, panel, o.inner, sum);
-    put_panel<Out, KIND>(sum, o, row, first, to);
+    put_panel<Out, KIND>(sum, o, first, to);
 }
 
 // In bytes: `shift` takes the 128s out again, the row's scale and the column's gain give the numbers back.
 template <class W, class Out, i64 KIND, i64 N>
-static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8_t *panel, i64 row, i64 first, void *to) {
+static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8_t *panel, i64 row, i64 first, Out *to) {
     IntLanes sum[4][N];
     Lanes x[4][N];
     for (i64 c = 0; c < 4; c++) {
@@ -173,28 +172,32 @@ static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8
 #pragma GCC unroll 6
         for (i64 r = 0; r < N; r++) x[c][r] = __builtin_convertvector(sum[c][r], Lanes) * (scales[r] * gain);
     }
-    put_panel<Out, KIND>(x, o, row, first, to);
+    put_panel<Out, KIND>(x, o, first, to);
+}
+
+// Rows `row` to `end` - 1 times one panel; `to` is where the first of them goes.
+template <class A, class W, class Out, i64 KIND>
+static void multiply_rows(const Operation &o, const Step &s, i64 row, i64 end, i64 first, Out *to) {
+    const A *from = (const A *)s.buffers[o.from] + row * o.inner;
+    const W *panel = (const W *)o.weight + first * o.inner;
+    for (; row + TILE <= end; row += TILE, from += TILE * o.inner, to += TILE * o.outer)
+        tile<W, Out, KIND, TILE>(o, s, from, panel, row, first, to);
+    switch (end - row) {
+        case 1: tile<W, Out, KIND, 1>(o, s, from, panel, row, first, to); break;
+        case 2: tile<W, Out, KIND, 2>(o, s, from, panel, row, first, to); break;
+        case 3: tile<W, Out, KIND, 3>(o, s, from, panel, row, first, to); break;
+        case 4: tile<W, Out, KIND, 4>(o, s, from, panel, row, first, to); break;
+        case 5: tile<W, Out, KIND, 5>(o, s, from, panel, row, first, to); break;
+    }
 }
 
 // from [R, inner] times the packed weight [outer, inner], bias [outer] or null.
 template <class A, class W, class Out, i64 KIND> static void multiply(const Operation &o, const Step &s) {
-    const A *from = (const A *)s.buffers[o.from];
-    void *to = s.buffers[o.to];
     i64 panels = (o.outer + PANEL - 1) / PANEL, blocks = (s.rows + BLOCK - 1) / BLOCK;
 #pragma omp for schedule(static)
     for (i64 task = 0; task < blocks * panels; task++) {
-        i64 row = task / panels * BLOCK, first = task % panels * PANEL, end = row + BLOCK < s.rows ? row + BLOCK : s.rows;
-        const W *weight = (const W *)o.weight + first * o.inner;
-        for (; row + TILE <= end; row += TILE)
-            tile<W, Out, KIND, TILE>(o, s, from + row * o.inner, weight, row, first, to);
-        const A *rest = from + row * o.inner;
-        switch (end - row) {
-            case 1: tile<W, Out, KIND, 1>(o, s, rest, weight, row, first, to); break;
-            case 2: tile<W, Out, KIND, 2>(o, s, rest, weight, row, first, to); break;
-            case 3: tile<W, Out, KIND, 3>(o, s, rest, weight, row, first, to); break;
-            case 4: tile<W, Out, KIND, 4>(o, s, rest, weight, row, first, to); break;
-            case 5: tile<W, Out, KIND, 5>(o, s, rest, weight, row, first, to); break;
-        }
+        i64 row = task / panels * BLOCK, end = row + BLOCK < s.rows ? row + BLOCK : s.rows;
+        multiply_rows<A, W, Out, KIND>(o, s, row, end, task % panels * PANEL, (Out *)s.buffers[o.to] + row * o.outer);
     }
 }
 
@@ -335,7 +338,7 @@ static inline void mix(const float *p, const T **keys, i64 at, i64 seen, i64 wid
 }
 
 // softmax(scale · q Kᵀ) V for one row, all heads. keys[t] points to the key at t, its value lies `width · heads` behind;
-// as many pointers and numbers p as there are keys, filled up to a multiple of sixteen.
+// as many pointers as there are keys, filled up to a multiple of sixteen; so many numbers p for each head, and one more.
 template <class T, i64 WIDTH>
 static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads, i64 any_width, float scale, float *p,
                                 T *out) {
@@ -343,24 +346,30 @@ static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads,
     i64 filled = (seen + LANES - 1) / LANES * LANES;
     for (i64 t = seen; t < filled; t++) keys[t] = keys[seen - 1];
     for (i64 h = 0; h < heads; h++) {
-        i64 at = h * width;
+        const T *query = q + h * width;
+        float *score = p + h * filled;
         for (i64 t = 0; t < seen; t += 4)
-            totals(dot(q + at, keys[t] + at, width), dot(q + at, keys[t + 1] + at, width),
-                   dot(q + at, keys[t + 2] + at, width), dot(q + at, keys[t + 3] + at, width), p + t);
-        for (i64 t = seen; t < filled; t++) p[t] = -3e38f;  // e^x of it is nothing beside 1
-        Lanes highest = read(p), sum = {};
+            totals(dot(query, keys[t] + h * width, width), dot(query, keys[t + 1] + h * width, width),
+                   dot(query, keys[t + 2] + h * width, width), dot(query, keys[t + 3] + h * width, width), score + t);
+        for (i64 t = seen; t < filled; t++) score[t] = -3e38f;  // e^x of it is nothing beside 1
+    }
+    for (i64 h = 0; h < heads; h++) {
+        float *score = p + h * filled;
+        Lanes highest = read(score), sum = {};
         for (i64 t = LANES; t < filled; t += LANES) {
-            Lanes x = read(p + t);
+            Lanes x = read(score + t);
             highest = x > highest ? x : highest;
         }
         float top = largest(highest);
         for (i64 t = 0; t < filled; t += LANES) {
-            Lanes x = exponential((read(p + t) - top) * scale);
+            Lanes x = exponential((read(score + t) - top) * scale);
             sum += x;
-            write(p + t, x);
+            write(score + t, x);
         }
-        mix(p, keys, heads * width + at, seen, width, 1 / total(sum), out + at);
+        p[heads * filled + h] = 1 / total(sum);
     }
+    for (i64 h = 0; h < heads; h++)
+        mix(p + h * filled, keys, (heads + h) * width, seen, width, p[heads * filled + h], out + h * width);
 }
 
 template <class T>
@@ -403,7 +412,9 @@ template <class T> void execute(const Operation *operations, i64 count, const St
 #pragma omp parallel
     {
         i64 room = (s.seen > s.longest ? s.seen : s.longest) + LANES;
-        float *p = new float[room];
+        i64 heads = 0;
+        for (i64 i = 0; i < count; i++) heads = operations[i].heads > heads ? operations[i].heads : heads;
+        float *p = new float[heads * (room + 1)];
         const T **keys = new const T *[room];
         for (i64 i = 0; i < count; i++) {
             const Operation &o = operations[i];
@@ -437,51 +448,106 @@ static inline uint32_t exceeding(Lanes x, float bar) {
 #endif
 }
 
-template <class T>
-void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
-                 i64 n_forbidden) {
-#pragma omp parallel for schedule(static)
-    for (i64 r = 0; r < rows; r++) {
-        const T *z = logits + r * vocabulary;
-        float *best = values + r * count;
-        i64 *id = ids + r * count, kept = 0;
-        float bar = -__builtin_inff(), highest = bar, rest = 0;
-        auto offer = [&](i64 i, float value) {
-            for (i64 j = 0; j < n_forbidden; j++)
-                if (forbidden[j] == i) return;
-            i64 place = kept < count ? kept++ : count - 1;
-            for (; place > 0 && best[place - 1] < value; place--) best[place] = best[place - 1], id[place] = id[place - 1];
-            best[place] = value;
-            id[place] = i;
-            if (kept == count) bar = best[count - 1];
-        };
-        i64 whole = vocabulary / LANES * LANES;
+// The best of a row of logits, and the sum of e^(logit - highest), of as many of its columns as have been seen.
+struct Ranked {
+    float *best;
+    i64 *id, kept = 0;
+    float bar = -__builtin_inff(), highest = -3e38f, sum = 0;
+
+    void offer(i64 token, float value, const Wanted &wanted) {
+        for (i64 j = 0; j < wanted.n_forbidden; j++)
+            if (wanted.forbidden[j] == token) return;
+        i64 place = kept < wanted.count ? kept++ : wanted.count - 1;
+        for (; place > 0 && best[place - 1] < value; place--) best[place] = best[place - 1], id[place] = id[place - 1];
+        best[place] = value;
+        id[place] = token;
+        if (kept == wanted.count) bar = best[wanted.count - 1];
+    }
+
+    // `size` more columns z, from `first` on.
+    template <class T> void see(const T *z, i64 first, i64 size, const Wanted &wanted) {
+        i64 whole = size / LANES * LANES;
+        float before = highest, rest = 0;
         for (i64 start = 0; start < whole; start += LANES) {
             Lanes x = read(z + start);
             for (uint32_t above = exceeding(x, bar); above; above &= above - 1) {
                 i64 i = __builtin_ctz(above);
                 highest = x[i] > highest ? x[i] : highest;
-                if (x[i] > bar) offer(start + i, x[i]);
+                if (x[i] > bar) offer(first + start + i, x[i], wanted);
             }
         }
-        for (i64 i = whole; i < vocabulary; i++) {
+        for (i64 i = whole; i < size; i++) {
             highest = get(z[i]) > highest ? get(z[i]) : highest;
-            if (get(z[i]) > bar) offer(i, get(z[i]));
+            if (get(z[i]) > bar) offer(first + i, get(z[i]), wanted);
         }
         Lanes sums = {};
         for (i64 start = 0; start < whole; start += LANES) sums += exponential(read(z + start) - highest);
-        for (i64 i = whole; i < vocabulary; i++) rest += exponential(get(z[i]) - highest);
-        float log_sum = highest + __builtin_logf(total(sums) + rest);
-        for (i64 j = kept; j < count; j++) best[j] = -__builtin_inff(), id[j] = 0;
-        for (i64 j = 0; j < count; j++) best[j] -= log_sum;
+        for (i64 i = whole; i < size; i++) rest += exponential(get(z[i]) - highest);
+        sum = (highest > before ? sum * exponential(before - highest) : sum) + (total(sums) + rest);
+    }
+
+    void finish(const Wanted &wanted) {
+        float log_sum = highest + __builtin_logf(sum);
+        for (i64 j = kept; j < wanted.count; j++) best[j] = -__builtin_inff(), id[j] = 0;
+        for (i64 j = 0; j < wanted.count; j++) best[j] -= log_sum;
+    }
+};
+
+template <class T> void rank(const T *logits, i64 rows, i64 vocabulary, const Wanted &wanted) {
+#pragma omp parallel for schedule(static)
+    for (i64 r = 0; r < rows; r++) {
+        Ranked row = {wanted.values + r * wanted.count, wanted.ids + r * wanted.count};
+        for (i64 first = 0; first < vocabulary; first += PART)
+            row.see(logits + r * vocabulary + first, first, vocabulary - first < PART ? vocabulary - first : PART, wanted);
+        row.finish(wanted);
+    }
+}
+
+// The product's logits, PART columns at a time, which are ranked while they are near: nothing else remains of them.
+template <class A, class W> static void rank_products(const Operation &o, const Step &s, const Wanted &wanted, i64 block) {
+#pragma omp parallel
+    {
+        std::vector<float> logits(block * PART);
+        std::vector<Ranked> rows;
+#pragma omp for schedule(static)
+        for (i64 row = 0; row < s.rows; row += block) {
+            i64 end = row + block < s.rows ? row + block : s.rows;
+            rows.clear();
+            for (i64 r = row; r < end; r++) rows.push_back({wanted.values + r * wanted.count, wanted.ids + r * wanted.count});
+            for (i64 first = 0; first < o.outer; first += PART) {
+                Operation part = o;
+                part.outer = o.outer - first < PART ? o.outer - first : PART;
+                part.weight = (const W *)o.weight + first * o.inner;
+                if (o.bias) part.bias += first;
+                if (o.shift) part.shift += first, part.gain += first;
+                for (i64 column = 0; column < part.outer; column += PANEL)
+                    multiply_rows<A, W, float, MULTIPLY>(part, s, row, end, column, logits.data());
+                for (i64 r = row; r < end; r++)
+                    rows[r - row].see(logits.data() + (r - row) * part.outer, first, part.outer, wanted);
+            }
+            for (Ranked &each : rows) each.finish(wanted);
+        }
+    }
+}
+
+template <class T> void execute_and_rank(const Operation *operations, i64 count, const Step &s, const Wanted &wanted) {
+    const Operation &last = operations[count - 1];
+    i64 threads = omp_get_max_threads(), block = ((s.rows + threads - 1) / threads + TILE - 1) / TILE * TILE;
+    if (s.rows < threads * TILE) {  // too few for all threads to have some
+        execute<T>(operations, count, s);
+        rank((const float *)s.buffers[last.to], s.rows, last.outer, wanted);
+    } else {
+        execute<T>(operations, count - 1, s);
+        if (block > BLOCK) block = BLOCK;
+        if (last.shift) rank_products<uint8_t, int8_t>(last, s, wanted, block);
+        else rank_products<T, T>(last, s, wanted, block);
     }
 }
 
 // ---- what search.cpp calls ------------------------------------------------------------------------------------------
 
-template void execute<bf16>(const Operation *, i64, const Step &);
-template void execute<float>(const Operation *, i64, const Step &);
-template void rank<float>(const float *, float *, i64 *, i64, i64, i64, const i64 *, i64);
+template void execute_and_rank<bf16>(const Operation *, i64, const Step &, const Wanted &);
+template void execute_and_rank<float>(const Operation *, i64, const Step &, const Wanted &);
 
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
@@ -489,7 +555,7 @@ BOTH(execute, (const void *operations, i64 count, const void *step),
      execute<T>((const Operation *)operations, count, *(const Step *)step))
 BOTH(rank, (const void *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
             i64 n_forbidden),
-     rank((const T *)logits, values, ids, rows, vocabulary, count, forbidden, n_forbidden))
+     rank((const T *)logits, rows, vocabulary, {count, forbidden, n_forbidden, values, ids}))
 
 // For the thread that calls, and no other.
 extern "C" void use_threads(i64 count) { omp_set_num_threads((int)count); }

@@ -3,7 +3,7 @@
 #pragma once
 #include "numbers.h"
 
-enum { LOGITS = 7, SCALES = 9, REMEMBERED = 10 };  // buffers, as decode/program.py numbers them
+enum { SCALES = 9, REMEMBERED = 10 };  // buffers, as decode/program.py numbers them
 
 // What goes in and out are numbers of buffers; the rest as each operation below tells.
 struct Operation {
@@ -26,10 +26,15 @@ struct Step {
     const i64 *firsts, *lengths;  // of each sentence, the first of its packed source rows and their number
 };
 
-template <class T> void execute(const Operation *operations, i64 count, const Step &s);
-
 // The `count` best of each row of logits [R, V], the lower id first among equals, and their log-probabilities;
 // `forbidden` take part in the sum of probabilities alone.
-template <class T>
-void rank(const T *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
-          i64 n_forbidden);
+struct Wanted {
+    i64 count;
+    const i64 *forbidden;
+    i64 n_forbidden;
+    float *values;  // out: [R, count]
+    i64 *ids;       // out, alike
+};
+
+// Runs the operations, of which the last one gives the logits, and ranks these.
+template <class T> void execute_and_rank(const Operation *operations, i64 count, const Step &s, const Wanted &wanted);

@@ -13,7 +13,7 @@ struct Search {
     void **buffers;    // room for sentences · beam rows; from REMEMBERED on, a place for each layer
     const float *places;
     const i64 *firsts, *lengths;  // of each sentence's source
-    i64 longest, sentences, beam, vocabulary, layers, width;  // width: bytes of a key and its value
+    i64 longest, sentences, beam, layers, width;  // width: bytes of a key and its value
     i64 bos, eos, pad, min_length, max_length, n_best;
     const double *penalties, *largest;  // by length: lp(Y), and the largest that a longer hypothesis can have
     i64 *tokens;       // out: [sentences, n_best, max_length], eos included
@@ -45,8 +45,7 @@ template <class T> class Walk {
     void go() {
         for (seen = 1; seen <= q.max_length && !next.empty(); seen++) {
             remember();
-            step();
-            if (!rank_rows()) return;
+            if (!step()) return;
             choose();
         }
         memset(q.sizes, 0, q.sentences * q.n_best * sizeof(i64));
@@ -95,17 +94,14 @@ template <class T> class Walk {
         }
     }
 
-    void step() {
-        execute<T>(q.operations, q.count,
-                   {q.buffers, rows(), seen, q.longest, tokens.data(), nullptr, q.places, steps.data(),
-                    ancestors.data(), sentences.data(), q.firsts, q.lengths});
-    }
-
-    bool rank_rows() {
+    // Whether every row has a finite logit.
+    bool step() {
         values.resize(rows() * count), ids.resize(rows() * count);
         i64 forbidden[] = {q.pad, q.bos, q.eos};
-        rank<float>((const float *)q.buffers[LOGITS], values.data(), ids.data(), rows(), q.vocabulary, count, forbidden,
-                    seen <= q.min_length ? 3 : 2);
+        execute_and_rank<T>(q.operations, q.count,
+                            {q.buffers, rows(), seen, q.longest, tokens.data(), nullptr, q.places, steps.data(),
+                             ancestors.data(), sentences.data(), q.firsts, q.lengths},
+                            {count, forbidden, seen <= q.min_length ? 3 : 2, values.data(), ids.data()});
         for (i64 i = 0; i < rows() * count; i++) {
             if (i % count == 0 && !std::isfinite(values[i])) return false;
             values[i] = values[i] > 0 ? 0 : values[i];  // a rounded log softmax may exceed it
