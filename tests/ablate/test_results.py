@@ -150,6 +150,8 @@ def reported(two: Study, tmp_path: Path) -> tuple[Path, list[Planned]]:
         if i < 4:
             write_outcome(one.outcome, outcome(one))
     write_outcome(runs[4].outcome, Outcome(diverged=Divergence(7, "the loss is not finite", "loss nan")))
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "effects-of-a-metric-that-went.png").touch()
     write_report(two, cells_of(two), runs, "pellucid ablate toy.yaml", tmp_path)
     return tmp_path, runs
 
@@ -164,6 +166,7 @@ def test_the_report_has_all_its_parts(reported: tuple[Path, list[Planned]], chec
     for name in ("curves.png", "effects-validation-loss.png", "effects-test-exact.png"):
         assert f"](figures/{name})" in text
         assert (out / "figures" / name).read_bytes().startswith(b"\x89PNG")
+    assert len(list((out / "figures").iterdir())) == 3
     html = (out / "report.html").read_text()
     assert check_page(html) >= {"words", "figures", "commands", "table-0"}
     assert html.count("data:image/png") == 3
