@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pellucid.inspection.style import SEQUENTIAL, is_upright, letters
 
-_CELL, _LETTER = 16, 7  # CSS pixels: the side of a dot, the width of a letter in the labels
+_CELL, _LETTER = 18, 7  # CSS pixels: the side of a dot, the width of a letter in the labels
 
 
 def text(value: object) -> str:
@@ -61,9 +61,9 @@ def attention_map(weights: Tensor, rows: Sequence[str], columns: Sequence[str], 
     width, height = left + _CELL * len(columns), top + _CELL * len(rows)
     lines = ""
     for i, row in enumerate(rows):
-        lines += f'<text x="{left - 4}" y="{top + _CELL * i + 12}" text-anchor="end">{text(row)}</text>'
+        lines += f'<text x="{left - 4}" y="{top + _CELL * i + 13}" text-anchor="end">{text(row)}</text>'
     for i, column in enumerate(columns):
-        x, y = left + _CELL * i + 8, top - 4
+        x, y = left + _CELL * i + _CELL // 2, top - 4
         place = (f'x="{x}" y="{y}" text-anchor="middle"' if is_upright(column)
                  else f'x="{x + 4}" y="{y}" transform="rotate(-90 {x + 4} {y})"')
         lines += f"<text {place}>{text(column)}</text>"
