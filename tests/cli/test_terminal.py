@@ -40,5 +40,7 @@ def test_a_line_is_answered_before_the_next_is_typed(cli: Any, run: Path, classi
             os.write(terminal, f"{line}\n".encode())
             assert answer(terminal) == wanted
         os.write(terminal, b"\x04")  # Ctrl-D: the end
-        assert process.wait(SECONDS) == 0
+        said = process.communicate(timeout=SECONDS)[1]
+        assert process.returncode == 0
+        assert b"Ctrl-D ends" in said
     os.close(terminal)

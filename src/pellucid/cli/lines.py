@@ -23,7 +23,10 @@ def blocks_of_lines(path: Path | None) -> Iterator[list[str]]:
         OutputError: standard input is closed.
     """
     lines = _standard_input() if path is None else read_lines(str(path))
-    size = 1 if path is None and sys.stdin is not None and sys.stdin.isatty() else _LINES_AT_ONCE
+    is_typed = path is None and sys.stdin is not None and sys.stdin.isatty()
+    if is_typed:
+        print("each line is answered as you type it; Ctrl-D ends", file=sys.stderr, flush=True)
+    size = 1 if is_typed else _LINES_AT_ONCE
     block: list[str] = []
     for line in lines:
         block.append(line)
