@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 
 from pellucid.config import from_mapping
 from pellucid.strict_reader import merge
+from pellucid.train import validation
 from pellucid.train.journal import Reporter, read_metrics
 from pellucid.train.run import train
+from pellucid.train.validation import sample_lines
 
 TINY: dict[str, Any] = {
     "data": {"generated": {"task": "copy", "train": 70, "validation": 10, "test": 10, "symbols": 6, "min_length": 3,
@@ -63,3 +66,22 @@ def test_samples_are_told_at_each_validation_and_change_nothing(told: Callable[[
     assert with_samples.count("\n  beam 3   ") == 2 * 3
     (tmp_path / "run").rename(tmp_path / "beam")
     assert told({"train": {"show_samples": 1}, "decode": {"beam_size": 1}}).count("\n  greedy   ") == 3
+
+
+@pytest.mark.parametrize("kernels", ["plain", "auto"])
+def test_samples_are_of_the_weights_at_that_moment(told: Callable[[dict[str, Any]], str], kernels: str,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of the model, which nothing was ever made from, says the same at each validation."""
+    seen = []
+
+    def checked(model: Any, *arguments: Any) -> list[str]:
+        lines = sample_lines(model, *arguments)
+        assert lines == sample_lines(copy.deepcopy(model), *arguments)
+        seen.append(lines)
+        return lines
+
+    monkeypatch.setattr(validation, "sample_lines", checked)
+    told({"model": {"d_model": 64, "d_ff": 64},
+          "train": {"show_samples": 2, "kernels": kernels, "learning_rate": 0.03}})
+    assert len(seen) == 3
+    assert seen[0] != seen[-1]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
+from torch.autograd.graph import increment_version
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batches
@@ -100,6 +101,7 @@ def update(session: Session) -> tuple[float, float]:
     rate = learning_rate(progress.step + 1, train.schedule, session.peak, train.warmup_steps, session.steps)
     set_learning_rate(session.optimizer, rate)
     session.optimizer.step()
+    increment_version(session.parameters)  # a fused optimizer does not say that it wrote to them
     session.optimizer.zero_grad(set_to_none=True)
     progress.step += 1
     if session.average is not None:
