@@ -1,8 +1,8 @@
-"""Whether poems that are drawn freely keep the form: `python -m benchmarks.verse RUN [--titles 200] [--json FILE]`.
+"""Whether poems that are drawn freely keep the form: `python -m benchmarks.verse RUN [--top-p P] [--json FILE]`.
 
 The form of regular verse: every line is two clauses of five characters, or of seven, the same throughout the poem, the
 first closed by a comma and the second by a full stop, or by marks that may stand for them. The titles are the first
-ones of the run's test split whose own poem has this form.
+ones of the split whose own poem has this form.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def is_regular(poem: str) -> bool:
     return any(form.fullmatch(poem) for form in _REGULAR)
 
 
-def draw(run: Run, titles: int) -> list[dict[str, Any]]:
+def draw(run: Run, split: str, titles: int, top_p: float) -> list[dict[str, Any]]:
     """A sample for each title: {"title", "poem", "regular"}."""
-    regular = (title for title, poem in open_splits(run.config, run.folder)["test"] if is_regular(poem))
+    regular = (title for title, poem in open_splits(run.config, run.folder)[split] if is_regular(poem))
     chosen = list(islice(regular, titles))
-    poems = run.generate(chosen, options=replace(run.config.decode, sample=True, n_best=1))
+    poems = run.generate(chosen, options=replace(run.config.decode, sample=True, n_best=1, top_p=top_p))
     return [{"title": title, "poem": poem.text, "regular": is_regular(poem.text)}
             for title, poem in zip(chosen, poems, strict=True)]
 
@@ -53,16 +53,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="a run folder whose targets are poems")
     parser.add_argument("--titles", type=int, default=200, help="so many poems are drawn, if the test split has them")
+    parser.add_argument("--split", default="test", help="of which the titles are")
+    parser.add_argument("--top-p", type=float, help="in place of the run's own decode.top_p")
     parser.add_argument("--json", type=Path, help="where to write the poems")
     args = parser.parse_args()
-    rows = draw(load(args.run), args.titles)
+    run = load(args.run)
+    top_p = run.config.decode.top_p if args.top_p is None else args.top_p
+    rows = draw(run, args.split, args.titles, top_p)
     for row in rows[:5]:
         print(f"{row['title']}\n  " + row["poem"].replace("\n", "\n  "))
     share, low, high = summary(rows)
     print(f"{share:.1f} % of {len(rows)} poems are regular (95 % interval {low:.1f} to {high:.1f})")
     if args.json:
-        text = json.dumps({**machine.describe(), "regular": share, "interval": [low, high], "rows": rows}, indent=1,
-                          ensure_ascii=False)
+        told = {"top_p": top_p, "regular": share, "interval": [low, high], "rows": rows}
+        text = json.dumps({**machine.describe(), **told}, indent=1, ensure_ascii=False)
         args.json.write_text(text + "\n", encoding="utf-8")
 
 
