@@ -131,12 +131,16 @@ def test_the_engine_allocates_what_its_rehearsal_says(precision: str) -> None:
     if use_kernels(torch.device("cpu")) != "compiled":
         pytest.skip("no compiler")
     shape, beam = Shape(60, 10, 40), 3
-    held = rehearse_decoding(config_of(), workload(), shape, precision, True, 1)
+    config = config_of()
+    held = rehearse_decoding(config, workload(), shape, precision, True, 1)
     matrices = sum(p.numel() for p in model_of(config_of(), workload()).parameters() if p.dim() == 2)
     width = {"fp32": 4, "bf16": 2, "int8": 1}[precision]
     assert held["packed weights"] >= matrices * width
     cached = (shape.sentences * shape.source + shape.sentences * beam * shape.target) * 2 * SMALL.d_model
     assert held["cache"] >= cached * (4 if precision == "fp32" else 2)
+    assert "logits" not in held  # ranked part by part, all steps in one call
+    by_steps = replace(config, decode=replace(config.decode, no_repeat_ngram=2))
+    held = rehearse_decoding(by_steps, workload(), shape, precision, True, 1)
     assert held["logits"] == shape.sentences * beam * 300 * 4
     use_kernels(torch.device("cpu"), False)
 

@@ -11,8 +11,10 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.config import RunConfig
-from pellucid.decode.engine import obstacle, step_for
-from pellucid.decode.generate import length_groups
+from pellucid.decode.compiled_search import knows
+from pellucid.decode.constraints import Rules
+from pellucid.decode.engine import Engine, obstacle, step_for
+from pellucid.decode.generate import SPECIALS, length_groups, search_options
 from pellucid.model.transformer import Transformer
 from pellucid.plan.rehearsal import Holdings, Ledger, Product, rehearsal
 from pellucid.plan.session import blank, model_of, session_of
@@ -103,14 +105,18 @@ def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, preci
         with ledger.holding("weights being read"):
             read = [torch.empty_like(p) for p in model.parameters()]
         del read
-        if isinstance(model, Transformer):
-            with ledger.holding("packed weights"):
-                step: Any = step_for(model, precision)
-            _search(step, shape, 1 if config.decode.sample else config.decode.beam_size, at_once if is_engine else 1,
-                    ledger)
-        else:
+        if not isinstance(model, Transformer):
             model(blank(shape).source)
-        return ledger.peak(0)
+            return ledger.peak(0)
+        with ledger.holding("packed weights"):
+            step: Any = step_for(model, precision)
+        beam = 1 if config.decode.sample else config.decode.beam_size
+        _search(step, shape, beam, at_once if is_engine else 1, ledger)
+        held = ledger.peak(0)
+        rules = Rules(search_options(config.decode), SPECIALS, torch.empty(1, 0, dtype=torch.int64), (0,))
+        if isinstance(step, Engine) and knows(step, rules):
+            held.pop("logits", None)  # that search ranks them part by part
+        return held
 
 
 def _search(step: Any, shape: Shape, beam: int, at_once: int, ledger: Ledger) -> None:
