@@ -110,12 +110,15 @@ class Run:
                 results[i] = Classified(max(probabilities, key=probabilities.__getitem__), probabilities)
         return [result for result in results if result is not None]
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Scored]:
+    def score(self, sources: Sequence[str], targets: Sequence[str], cut: bool = False) -> list[Scored]:
         """How probable each target is, given its source.
+
+        Args:
+            cut: a target is cut where learned positions end, eos at its end.
 
         Raises:
             ConfigError: the run is a classifier.
-            ValueError: not as many targets as sources.
+            ValueError: not as many targets as sources; a target goes on where learned positions end.
         """
         model = self._as(Transformer, "score", "seq2seq")
         if len(sources) != len(targets):
@@ -123,6 +126,8 @@ class Run:
         limit = self.config.model.max_length
         encoded = source_ids(list(sources), self.tokenizers, classify=False)
         wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(list(targets))]
+        if cut and self.config.model.position == "learned":
+            wanted = [shorten(ids, limit) for ids in wanted]
         pairs = [(np.asarray(shorten(a, limit), dtype=np.int32), np.asarray(b, dtype=np.int32))
                  for a, b in zip(encoded, wanted, strict=True)]
         found = score_targets(model, pairs, self.config.decode.batch_tokens)

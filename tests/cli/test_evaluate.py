@@ -130,3 +130,14 @@ def test_a_run_without_a_test_split(cli: Any, data: Path, train_on: Any) -> None
     done = train_on("--data.train", data / "pairs.tsv", "--data.validation_share", "0.2")
     assert done.code == 0, done.err
     cli("evaluate", data / "out").says(2, "no test data", "--split train or validation", "--source")
+
+
+def test_outputs_and_references_may_end_where_learned_positions_do(cli: Any, data: Path, train_on: Any) -> None:
+    longer = data / "longer.tsv"
+    longer.write_text("1 2 3\t" + "1 2 3 " * 8 + "\n2 3 4\t2\n")
+    done = train_on("--data.train", data / "pairs.tsv", "--data.validation_share", "0.2", "--data.test", longer,
+                    "--model.position", "learned", "--model.max_length", 12, "--decode.max_length", 12)
+    assert done.code == 0, done.err
+    (scores,) = report(cli("evaluate", data / "out", "--json"))["runs"]  # after two steps nothing ends by itself
+    assert scores["n"] == 2 and scores["perplexity"] > 1
+    cli("score", data / "out", "--source", longer, "--target", longer).says(2, "learned positions end", "12")

@@ -107,7 +107,7 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]],
     generated = run.generate(sources, progress=lambda done: say(f"{done:,} of {len(pairs):,} decoded"))
     outputs = [one.text for one in generated]
     scores = translation_scores(outputs, targets)
-    scored = run.score(sources, targets)
+    scored = run.score(sources, targets, cut=True)
     nats, tokens = [-one.log_probability for one in scored], [len(one.tokens) for one in scored]
     perplexity = perplexity_scores(nats, tokens)
     names = ("bleu", "bleu_lowercase", "chrf", "ter", "meteor", "exact")

@@ -42,7 +42,7 @@ def search_errors(run: Run, sources: Sequence[str], generated: Sequence[Generate
     Args:
         references: their scores, as `run.score` gives them.
     """
-    outputs = run.score(sources, [one.text for one in generated])
+    outputs = run.score(sources, [one.text for one in generated], cut=True)
     alpha = run.config.decode.length_penalty
     n = exact = by_probability = by_score = 0
     for source, found, again, reference in zip(sources, generated, outputs, references, strict=True):
