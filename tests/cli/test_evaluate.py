@@ -139,5 +139,6 @@ def test_outputs_and_references_may_end_where_learned_positions_do(cli: Any, dat
                     "--model.position", "learned", "--model.max_length", 12, "--decode.max_length", 12)
     assert done.code == 0, done.err
     (scores,) = report(cli("evaluate", data / "out", "--json"))["runs"]  # after two steps nothing ends by itself
-    assert scores["n"] == 2 and scores["perplexity"] > 1
+    assert scores["n"] == 2
+    assert scores["perplexity"] > 1
     cli("score", data / "out", "--source", longer, "--target", longer).says(2, "learned positions end", "12")
