@@ -119,13 +119,12 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
         return as_png(figure)
 
 
-def over_test_sets(study: Study, results: Sequence[Result]) -> bytes | None:
-    """A score over the test sets in their order, a line a cell; None for a study without further ones."""
+def over_test_sets(study: Study, results: Sequence[Result], score: str) -> bytes | None:
+    """A score over the test sets in their order, a line a cell; None where fewer than two sets have it."""
     from matplotlib.figure import Figure
 
-    score = next((metric.split(".")[1] for metric in study.metrics if metric.split(".")[0] in study.tests), None)
     sets = [name for name in ("test", *study.tests) if f"{name}.{score}" in study.metrics]
-    if score is None or len(sets) < 2:
+    if len(sets) < 2:
         return None
     with drawing():
         figure = Figure(figsize=(8.0, 4.6), layout="constrained")

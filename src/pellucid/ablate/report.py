@@ -91,7 +91,8 @@ def _figures(study: Study, results: Sequence[Result], runs: Sequence[Run]) -> Fi
     found = {"curves.png": (learning_curves(results, curves_of(runs)), "Learning curves of all cells.")}
     for metric in study.metrics:
         found[f"effects-{metric.replace('.', '-')}.png"] = (forest(metric, results), f"Effects on {metric}.")
-    found["test-sets.png"] = (over_test_sets(study, results), "The score over the test sets.")
+    for score in dict.fromkeys(metric.split(".")[1] for metric in study.metrics):
+        found[f"test-sets-{score}.png"] = (over_test_sets(study, results, score), f"{score} over the test sets.")
     return {name: (png, caption) for name, (png, caption) in found.items() if png is not None}
 
 
