@@ -61,5 +61,7 @@ def compiled_search(engine: Engine, state: Memory, rules: Rules) -> list[list[Hy
         largest.data_ptr(), tokens.data_ptr(), log_p.data_ptr(), sizes.data_ptr()))
     if int(sizes[0, 0]) < 0:
         return None
-    return [[hypothesis(tokens[i, j, :size].tolist(), log_p[i, j, :size].tolist(), specials.eos, options.length_penalty)
-             for j, size in enumerate(row) if size] for i, row in enumerate(sizes.tolist())]
+    room = int(sizes.max())
+    return [[hypothesis(ids[:size], terms[:size], specials.eos, options.length_penalty)
+             for size, ids, terms in zip(*sentence, strict=True) if size]
+            for sentence in zip(sizes.tolist(), tokens[..., :room].tolist(), log_p[..., :room].tolist(), strict=True)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +19,6 @@ from pellucid.data.tokenizers.interface import BOS, EOS, PAD
 from pellucid.decode.engine import Engine, step_for
 from pellucid.decode.options import Hypothesis, SearchOptions, Specials
 from pellucid.decode.search import search
-from pellucid.decode.step import Step
 from pellucid.decode.workers import each
 from pellucid.model.transformer import Transformer
 
@@ -113,7 +111,7 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
             return search(step, source, len(group), options, SPECIALS, [starts[i] for i in group],
                           [first + filled[i] for i in group])
 
-        groups = list(length_groups([len(ids) for ids in sources], batch_tokens(step, config)))
+        groups = list(length_groups([len(ids) for ids in sources], batch_tokens(isinstance(step, Engine), config)))
         for group, found in zip(groups, each(decode, groups, step), strict=True):
             for i, hypotheses in zip(group, found, strict=True):
                 results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))
@@ -122,10 +120,10 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
     return results
 
 
-def batch_tokens(step: Step[Any, Any], config: DecodeConfig) -> int:
+def batch_tokens(by_engine: bool, config: DecodeConfig) -> int:
     """Source tokens of a batch; 1 for sentences that must be alone to come out exactly."""
-    if isinstance(step, Engine):  # its rows do not see each other anyway
-        return min(config.batch_tokens, step.batch_tokens)
+    if by_engine:  # its rows do not see each other anyway
+        return min(config.batch_tokens, Engine.batch_tokens)
     return 1 if config.exact else config.batch_tokens
 
 

@@ -73,6 +73,8 @@ def _padded(prefixes: Sequence[Sequence[int]] | None, sentences: int, specials: 
         raise ValueError(f"prefixes must be {sentences}, one a sentence, not {len(prefixes)}")
     reserved = (specials.pad, specials.bos, specials.eos)
     padded = torch.full((sentences, max(map(len, prefixes), default=0)), -1)
+    if padded.shape[1] == 0:
+        return padded
     for row, prefix in zip(padded, prefixes, strict=True):
         if any(token < 0 or token in reserved for token in prefix):
             raise ValueError(f"a prefix must be made of token ids other than {reserved}, not {list(prefix)}")

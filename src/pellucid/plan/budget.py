@@ -10,6 +10,7 @@ import torch
 from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
 from pellucid.plan.memory import (
+    decodes_by_engine,
     decoding_shapes,
     largest_shapes,
     rehearse_average,
@@ -114,7 +115,7 @@ def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
 
 def _search(config: RunConfig, workload: Workload, machine: Machine) -> tuple[Holdings, Shape, int]:
     """Of the groups of the most sentences and of the most tokens the larger: what is held, its shape; all groups."""
-    shapes = decoding_shapes(config, workload)
+    shapes = decoding_shapes(config, workload, decodes_by_engine(config, workload, machine.compiled))
     at_once = min(torch.get_num_threads(), len(shapes))
     precision = resolve(config.decode.precision, torch.device("cpu"))
     most = {max(shapes, key=lambda s: s.sentences), max(shapes, key=lambda s: s.sentences * s.target)}

@@ -14,7 +14,7 @@ from pellucid.config import RunConfig
 from pellucid.decode.compiled_search import knows
 from pellucid.decode.constraints import Rules
 from pellucid.decode.engine import Engine, obstacle, step_for
-from pellucid.decode.generate import SPECIALS, length_groups, search_options
+from pellucid.decode.generate import SPECIALS, batch_tokens, length_groups, search_options
 from pellucid.model.transformer import Transformer
 from pellucid.plan.rehearsal import Holdings, Ledger, Product, rehearsal
 from pellucid.plan.session import blank, model_of, session_of
@@ -86,6 +86,13 @@ def rehearse_average(config: RunConfig, workload: Workload) -> Holdings:
         return ledger.peak(begun)
 
 
+def decodes_by_engine(config: RunConfig, workload: Workload, compiled: bool) -> bool:
+    """Whether the engine knows the model."""
+    with rehearsal(compiled):
+        model = model_of(config, workload)
+        return isinstance(model, Transformer) and obstacle(model) is None
+
+
 def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, precision: str, compiled: bool,
                       at_once: int) -> Holdings:
     """The peak of reading the weights, and of searching for the outputs of a batch of sources, each output as long as
@@ -96,9 +103,7 @@ def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, preci
     Args:
         at_once: batches that the engine decodes beside each other.
     """
-    with rehearsal(compiled):
-        model = model_of(config, workload)
-        is_engine = isinstance(model, Transformer) and obstacle(model) is None
+    is_engine = decodes_by_engine(config, workload, compiled)
     with rehearsal(compiled, with_data=is_engine) as ledger, torch.no_grad():
         with ledger.holding("weights"):
             model = model_of(config, workload).eval()
@@ -147,14 +152,14 @@ def largest_shapes(shapes: list[Shape], layers: tuple[int, int]) -> list[Shape]:
     return sorted({max(shapes, key=tokens), max(shapes, key=pairs)})
 
 
-def decoding_shapes(config: RunConfig, workload: Workload) -> list[Shape]:
+def decoding_shapes(config: RunConfig, workload: Workload, by_engine: bool) -> list[Shape]:
     """The groups that a block of lines like those of the training data is decoded in."""
     corpus = workload.examples.in_epoch(0)
     chosen = range(0, len(corpus), max(1, len(corpus) // _BLOCK))
     source, target = (side.lengths[list(chosen)] for side in (corpus.source, corpus.target))
     limit = 1 if workload.classes else config.decode.max_length
     return [Shape(len(group), int(source[group].max()), min(limit, int(target[group].max())))
-            for group in length_groups(source.tolist(), config.decode.batch_tokens)]
+            for group in length_groups(source.tolist(), batch_tokens(by_engine, config.decode))]
 
 
 def flops_per_token(config: RunConfig, workload: Workload) -> float:

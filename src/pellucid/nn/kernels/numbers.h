@@ -20,19 +20,18 @@ static inline void put(bf16 *p, float v) {  // round to nearest, ties to even
     *p = (bf16)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
-// e^x to about 2e-7, for x ≤ 88; 0 far below. 2^n · 2^f with |f| ≤ ½, 2^f by its Taylor series.
+// e^x to about 2e-7, for x ≤ 88; 0 far below. 2^n · 2^f with 0 ≤ f < 1, 2^f by the polynomial of degree 5 that is nearest.
+template <class F> static inline F power_of_two(F f) {
+    F p = 1.86712801e-3f * f + 9.01704157e-3f;
+    p = p * f + 5.57998990e-2f;
+    p = p * f + 2.40164456e-1f;
+    p = p * f + 6.93151311e-1f;
+    return p * f + 1.0f;
+}
+
 static inline float exponential(float x) {
-    x = x < -87.0f ? -87.0f : x;
-    float t = x * 1.44269504f;
-    float n = __builtin_rintf(t), f = t - n;
-    float p = 1.5403530e-4f;
-    p = p * f + 1.3333558e-3f;
-    p = p * f + 9.6181291e-3f;
-    p = p * f + 5.5504109e-2f;
-    p = p * f + 2.4022651e-1f;
-    p = p * f + 6.9314718e-1f;
-    p = p * f + 1.0f;
-    return p * bits_to_float((uint32_t)((int32_t)n + 127) << 23);
+    float t = (x < -87.0f ? -87.0f : x) * 1.44269504f, n = __builtin_floorf(t);
+    return power_of_two(t - n) * bits_to_float((uint32_t)((int32_t)n + 127) << 23);
 }
 
 // Sixteen floats at once, and a row of N such.
@@ -66,24 +65,14 @@ static inline void write(bf16 *p, Lanes v) {
 // The same, sixteen times.
 static inline Lanes exponential(Lanes x) {
 #ifdef __AVX512F__
-    Lanes t = (Lanes)_mm512_max_ps(_mm512_set1_ps(-87.0f), (__m512)x) * 1.44269504f;
-    Lanes n = (Lanes)_mm512_roundscale_ps((__m512)t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 t = (__m512)((Lanes)_mm512_max_ps(_mm512_set1_ps(-87.0f), (__m512)x) * 1.44269504f);
+    Lanes f = (Lanes)_mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    return (Lanes)_mm512_scalef_ps((__m512)power_of_two(f), t);  // by 2^⌊t⌋
 #else
     Lanes t = (x < -87.0f ? Lanes{} - 87.0f : x) * 1.44269504f;
-    IntLanes whole = __builtin_convertvector(t + (t < 0 ? Lanes{} - 0.5f : Lanes{} + 0.5f), IntLanes);  // to the nearest
-    Lanes n = __builtin_convertvector(whole, Lanes);
-#endif
-    Lanes f = t - n;
-    Lanes p = 1.5403530e-4f * f + 1.3333558e-3f;
-    p = p * f + 9.6181291e-3f;
-    p = p * f + 5.5504109e-2f;
-    p = p * f + 2.4022651e-1f;
-    p = p * f + 6.9314718e-1f;
-    p = p * f + 1.0f;
-#ifdef __AVX512F__
-    return (Lanes)_mm512_scalef_ps((__m512)p, (__m512)n);
-#else
-    return p * (Lanes)((whole + 127) << 23);
+    IntLanes n = __builtin_convertvector(t, IntLanes);  // towards 0
+    n += __builtin_convertvector(n, Lanes) > t;         // true is -1
+    return power_of_two(t - __builtin_convertvector(n, Lanes)) * (Lanes)((n + 127) << 23);
 #endif
 }
 
