@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pellucid.compiled import use_kernels
-from pellucid.nn import kernels
+from pellucid.nn import kernels, r_drop
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.layer_norm import LayerNorm
 from pellucid.nn.masks import Mask
+from pellucid.nn.r_drop import linear_r_drop
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 
 BITS = 2**32
@@ -105,6 +106,24 @@ def test_cross_entropy(smoothing: float, bf16: bool) -> None:
         h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             loss = linear_cross_entropy(h, w, targets, smoothing)
+        loss.backward()
+        assert h.grad is not None
+        assert w.grad is not None
+        return [loss, h.grad, w.grad]
+
+    assert_same(compute, 1e-2 if bf16 else 2e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 5.0])
+@pytest.mark.parametrize("bf16", [False, True])
+def test_r_drop(alpha: float, bf16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(r_drop._CHUNK_BYTES, "cpu", 2 * 4 * 1000 * 64)  # chunks, the last one not full
+    hidden, weight, targets = torch.randn(2, 150, 32), torch.randn(1000, 32), torch.randint(0, 1000, (150,))
+
+    def compute() -> list[Tensor]:
+        h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss = linear_r_drop(h, w, targets, 0.1, alpha)
         loss.backward()
         assert h.grad is not None
         assert w.grad is not None

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pellucid.nn import kernels
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 
-_CHUNK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}  # of one pass's logits, in fp32
+_CHUNK_BYTES = {"cpu": 24 << 20, "cuda": 512 << 20}  # of both passes' logits
 
 
 def r_drop_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float, alpha: float) -> Tensor:
@@ -67,17 +68,12 @@ class _LinearRDrop(torch.autograd.Function):
         expected = (1 - smoothing) * weight[targets] + smoothing * weight.mean(0)  # Σ_v y_v W_v: [N, D]
         hidden_gradient = (-0.5 * expected).repeat(2, 1, 1) if wanted else None
         weight_gradient = torch.zeros_like(weight) if wanted else None
-        rows = max(32, _CHUNK_BYTES[w.device.type] // (4 * vocabulary) // 32 * 32)
+        rows = max(32, _CHUNK_BYTES[w.device.type] // (2 * w.element_size() * vocabulary) // 32 * 32)
         for start in range(0, hidden.shape[1], rows):
-            h, y = hidden[:, start : start + rows].to(dtype), targets[start : start + rows]
-            logs = (h @ w.t()).to(wide).log_softmax(-1)  # [2, n, V]
-            truth = logs.gather(-1, y.expand(2, -1)[..., None]).sum()
-            total -= 0.5 * ((1 - smoothing) * truth + smoothing / vocabulary * logs.sum())
-            probabilities, delta = logs.exp(), logs[0] - logs[1]
-            divergence = torch.linalg.vecdot(probabilities, delta)  # [2, n]: KL(p‖q) and -KL(q‖p)
-            total += 0.25 * alpha * (divergence[0] - divergence[1]).sum()
+            h = hidden[:, start : start + rows].to(dtype)
+            gradient, truth, logs, divergence = _by_logits(h @ w.t(), targets[start : start + rows], alpha, wide)
+            total += (0.25 * alpha * divergence - 0.5 * ((1 - smoothing) * truth + smoothing / vocabulary * logs)).sum()
             if hidden_gradient is not None and weight_gradient is not None:
-                gradient = _by_logits(probabilities, delta, divergence, alpha).to(dtype)
                 hidden_gradient[:, start : start + rows] += (gradient @ w).to(wide)
                 weight_gradient += (gradient.flatten(0, 1).t() @ h.flatten(0, 1)).to(wide)
         if weight_gradient is not None:
@@ -96,10 +92,20 @@ class _LinearRDrop(torch.autograd.Function):
                 None, None, None, None)
 
 
-def _by_logits(probabilities: Tensor, delta: Tensor, divergence: Tensor, alpha: float) -> Tensor:
-    """The gradient by the logits of both passes [2, n, V], without the part of the truth."""
-    p, q = probabilities
+def _by_logits(logits: Tensor, targets: Tensor, alpha: float, wide: torch.dtype) -> tuple[Tensor, ...]:
+    """The gradient by the logits of both passes [2, n, V], without the part of the truth, as they are typed; then of
+    each target, in `wide`, the sum of its two log-probabilities, that of all tokens, and KL(p‖q) + KL(q‖p): [n]."""
+    if kernels.serve(logits):
+        truth, all_tokens, divergence = torch.empty(3, len(targets)).unbind()
+        kernels.run("r_drop", logits.dtype, logits, targets, truth, all_tokens, divergence, alpha, *logits.shape[1:])
+        return logits, truth, all_tokens, divergence
+    logs = logits.to(wide).log_softmax(-1)
+    p, q = probabilities = logs.exp()
+    delta = logs[0] - logs[1]
+    of_p, of_q = (probabilities * delta).sum(-1)  # KL(p‖q) and -KL(q‖p)
     quarter = 0.25 * alpha
-    by_p = p * (delta - divergence[0, :, None]).mul_(quarter).add_(0.5 + quarter)
-    by_q = q * (divergence[1, :, None] - delta).mul_(quarter).add_(0.5 + quarter)
-    return torch.stack([by_p.sub_(q, alpha=quarter), by_q.sub_(p, alpha=quarter)])
+    by_p = p * (delta - of_p[:, None]).mul_(quarter).add_(0.5 + quarter)
+    by_q = q * (of_q[:, None] - delta).mul_(quarter).add_(0.5 + quarter)
+    gradient = torch.stack([by_p.sub_(q, alpha=quarter), by_q.sub_(p, alpha=quarter)]).to(logits.dtype)
+    truth = logs.gather(-1, targets.expand(2, -1)[..., None]).sum((0, 2))
+    return gradient, truth, logs.sum((0, 2)), of_p - of_q

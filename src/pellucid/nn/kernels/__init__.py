@@ -31,6 +31,7 @@ _SIGNATURES: dict[str, list[type]] = {
     "soften_rows": [c_void_p, c_void_p],
     "soften_rows_backward": [c_void_p, c_void_p, c_void_p],
     "exponentiate": [c_void_p] * 5 + [c_int64, c_int64],
+    "r_drop": [c_void_p] * 5 + [c_float, c_int64, c_int64],
     "execute": [c_void_p, c_int64, c_void_p],
     "rank": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64],
     "search": [c_void_p],

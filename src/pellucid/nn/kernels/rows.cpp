@@ -5,6 +5,7 @@
 // their number, so results do not either. A function returns nothing and cannot fail: callers check shapes.
 
 #include "numbers.h"
+#include <vector>
 
 // ---- dropout.py -----------------------------------------------------------------------------------------------------
 
@@ -94,6 +95,18 @@ static void layer_norm_backward(const float *x, const float *gain, const float *
     }
 }
 
+// The softmax of a row of logits, and the log of its denominator.
+template <class T> static float normalise(const T *z, float *p, i64 width) {
+    float top = -3e38f, sum = 0;
+#pragma omp simd reduction(max : top)
+    for (i64 i = 0; i < width; i++) top = get(z[i]) > top ? get(z[i]) : top;
+#pragma omp simd reduction(+ : sum)
+    for (i64 i = 0; i < width; i++) sum += p[i] = exponential(get(z[i]) - top);
+#pragma omp simd
+    for (i64 i = 0; i < width; i++) p[i] /= sum;
+    return top + __builtin_logf(sum);
+}
+
 // ---- cross_entropy.py -----------------------------------------------------------------------------------------------
 
 // In each row, z becomes e^(z - max); `highest` takes the max, `total` the sum, `truth` the logit of the target.
@@ -117,6 +130,44 @@ static void exponentiate(T *z, const i64 *targets, float *highest, float *total,
     }
 }
 
+// ---- r_drop.py ------------------------------------------------------------------------------------------------------
+
+// Of the logits z of each target in both passes, [2, rows, width], the gradients by them in their place, without the part
+// of the truth; `truth` takes the sum of both log-probabilities of the target, `all` of every token's, `divergence`
+// KL(p‖q) + KL(q‖p).
+template <class T>
+static void r_drop(T *z, const i64 *targets, float *truth, float *all, float *divergence, float alpha, i64 rows,
+                   i64 width) {
+    const float quarter = 0.25f * alpha, most = 0.5f + quarter;
+#pragma omp parallel
+    {
+        std::vector<float> room(2 * width);
+        float *p = room.data(), *q = p + width;
+#pragma omp for schedule(static)
+        for (i64 r = 0; r < rows; r++) {
+            T *a = z + r * width, *b = a + rows * width;
+            float log_p = normalise(a, p, width), log_q = normalise(b, q, width), shift = log_p - log_q;
+            float sum = 0, of_p = 0, of_q = 0;
+#pragma omp simd reduction(+ : sum, of_p, of_q)
+            for (i64 i = 0; i < width; i++) {
+                float x = get(a[i]), y = get(b[i]), delta = x - y - shift;
+                sum += x + y;
+                of_p += p[i] * delta;  // KL(p‖q)
+                of_q += q[i] * delta;  // -KL(q‖p)
+            }
+            truth[r] = get(a[targets[r]]) + get(b[targets[r]]) - log_p - log_q;
+            all[r] = sum - width * (log_p + log_q);
+            divergence[r] = of_p - of_q;
+#pragma omp simd
+            for (i64 i = 0; i < width; i++) {
+                float delta = get(a[i]) - get(b[i]) - shift;
+                put(a + i, p[i] * (quarter * (delta - of_p) + most) - quarter * q[i]);
+                put(b + i, q[i] * (quarter * (of_q - delta) + most) - quarter * p[i]);
+            }
+        }
+    }
+}
+
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
 BOTH(drop, (const void *x, void *out, i64 n, uint32_t dropped, float scale, uint32_t a, uint32_t b),
@@ -134,3 +185,5 @@ BOTH(layer_norm_backward, (const float *x, const float *gain, const float *mean,
      layer_norm_backward(x, gain, mean, inverse, (const T *)g, gx, partial, rows, width))
 BOTH(exponentiate, (void *z, const i64 *targets, float *highest, float *total, float *truth, i64 rows, i64 width),
      exponentiate((T *)z, targets, highest, total, truth, rows, width))
+BOTH(r_drop, (void *z, const i64 *targets, float *truth, float *all, float *divergence, float alpha, i64 rows, i64 width),
+     r_drop((T *)z, targets, truth, all, divergence, alpha, rows, width))
