@@ -24,7 +24,8 @@ from pellucid.plan.workload import Shape, Workload, shapes_of
 from pellucid.precision import keep_kernels, resolve
 
 _PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data
-_HOLES = {False: 0.27, True: 0.57}  # of what comes and goes, without kernels and with them; glibc 2.36
+_HOLES = {"decoding": 1.0, "training": 2.3, "training with kernels": 3.7}  # glibc 2.36, see docs/plan.md
+_MIB = 2**20
 _MOST_KERNELS = 65_536  # that precision.keep_kernels lets oneDNN keep
 
 
@@ -90,26 +91,28 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     scale = (workload.scale() or 1) if seen == len(shapes) else 1
     kernels = count_kernels(products, shapes[:seen], scale) if machine.kernel else 0
     passing = sum(update.get(holder, 0) for holder in ("activations", "logits", "gradients"))
+    work = "training with kernels" if kernels else "training"
     beside = {"process": machine.training, "kernels": min(kernels, _MOST_KERNELS) * machine.kernel,
-              "holes": _holes(passing, len(set(shapes[:seen])) * scale, kernels > 0),
+              "holes": _holes(passing, len(set(shapes[:seen])) * scale, work),
               "data": (workload.count or 0) * _PAIR_BYTES}
     return Budget(_filled(beside | max(peaks, key=_total)), shape)
 
 
-def _holes(passing: int, shapes: float, has_kernels: bool) -> int:
+def _holes(passing: int, shapes: float, work: str) -> int:
     """What the allocator can neither use nor give back of `passing` bytes that come and go: room between blocks that
     stay, too small for the next tensor.
 
     It grows with the logarithm of the number of shapes: each further one finds more of what the ones before left, and
-    kernels, which stay where they were made, break up more of it.
+    kernels, which stay where they were made, break up more of it. And with the power 2/3 of the bytes: the more there
+    are, the larger the blocks, which leave less between them.
     """
-    return round(_HOLES[has_kernels] * math.log(max(1, shapes)) * passing)
+    return round(_HOLES[work] * math.log(max(1, shapes)) * (passing / _MIB) ** (2 / 3) * _MIB)
 
 
 def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     """Of `pellucid generate`, or `classify`, on texts like those of the training data."""
     held, shape, groups = _search(config, workload, machine)
-    holes = _holes(held["weights"] + held.get("activations", 0), groups, has_kernels=False)  # weights are read, copied
+    holes = _holes(held["weights"] + held.get("activations", 0), groups, "decoding")  # weights are read, copied
     return Budget(_filled({"process": machine.decoding, "holes": holes} | held), shape)
 
 
