@@ -106,7 +106,7 @@ def _holes(passing: int, shapes: float, work: str) -> int:
     kernels, which stay where they were made, break up more of it. And with the power 2/3 of the bytes: the more there
     are, the larger the blocks, which leave less between them.
     """
-    return round(_HOLES[work] * math.log(max(1, shapes)) * (passing / _MIB) ** (2 / 3) * _MIB)
+    return round(_HOLES[work] * math.log(max(1, shapes)) * math.pow(passing / _MIB, 2 / 3) * _MIB)
 
 
 def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
