@@ -91,6 +91,7 @@ class ModelConfig:
 
     d_model: int = 256
     n_heads: int = 4
+    d_key: int | None = None  # d_k, the width of a head's queries and keys; null: d_model / n_heads, as its values
     d_ff: int = 1024
     encoder_layers: int = 3
     decoder_layers: int = 3

@@ -31,6 +31,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "tokenizer.sampling": (0, _BELOW_ONE),
     "model.d_model": (1, 65_536),
     "model.n_heads": (1, 65_536),
+    "model.d_key": (1, 65_536),
     "model.d_ff": (1, 1_048_576),
     "model.encoder_layers": (1, 1000),
     "model.decoder_layers": (1, 1000),

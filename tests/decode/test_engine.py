@@ -169,7 +169,7 @@ def test_no_source_padding_and_wide_heads() -> None:
 @pytest.mark.parametrize(("parts", "reason"), [
     ({"position": "rotary"}, "RotaryPosition"), ({"position": "t5"}, "T5Position"),
     ({"attention": "linear"}, "LinearAttention"), ({"attention": "window", "window": 3}, "window"),
-    ({"n_heads": 8}, "width of a head")])
+    ({"n_heads": 8}, "width of a head"), ({"d_key": 16}, "keys are not as wide")])
 def test_what_the_engine_does_not_know_is_named(parts: dict[str, Any], reason: str) -> None:
     config = {"d_model": 64, "n_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 1, **parts}
     assert reason in str(obstacle(build(ModelConfig(**config), V, V, shared=True)))

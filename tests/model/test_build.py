@@ -134,7 +134,9 @@ def test_linear_attention_refuses_what_it_cannot_carry(position: str) -> None:
 @pytest.mark.parametrize(("options", "match"), [
     ({"attention": "linear", "attention_dropout": 0.1}, r"model\.attention linear.*model\.attention_dropout"),
     ({"d_model": 10, "n_heads": 3}, r"model\.d_model 10.*model\.n_heads 3"),
-    ({"position": "rotary", "d_model": 12, "n_heads": 4}, r"model\.position rotary.*n_heads must be even, not 3")])
+    ({"position": "rotary", "d_model": 12, "n_heads": 4}, r"model\.position rotary.*n_heads must be even, not 3"),
+    ({"position": "rotary", "d_key": 5}, r"model\.position rotary.*d_key must be even, not 5"),
+    ({"position": "transformer_xl", "d_key": 4}, r"model\.position transformer_xl .* no model\.d_key")])
 def test_impossible_pairs_name_both_keys(options: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         build(ModelConfig(**options), V, V)

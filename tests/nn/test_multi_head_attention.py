@@ -139,6 +139,28 @@ def test_recalling_is_attending(position: str, dtype: torch.dtype, close: Close,
     close(attention.recall(x, cache, mask), attention(x, memory, mask))
 
 
+@pytest.mark.parametrize("kernel", ["softmax", "linear"])
+def test_keys_may_have_a_width_of_their_own(kernel: str, dtype: torch.dtype, close: Close,
+                                            randomize: Randomize) -> None:
+    attention = MultiHeadAttention(D, H, NoPosition(), kernel_named(kernel), d_key=5).to(dtype)
+    randomize(attention)
+    x, positions = torch.randn(2, 6, D, dtype=dtype), torch.arange(6)
+    mask = causal(positions, positions)
+    whole = attention(x, x, mask)
+    if kernel == "softmax":  # section 3.2.2, head by head
+        heads = []
+        for head in range(H):
+            q, k = (p(x)[..., 5 * head : 5 * head + 5] for p in (attention.query, attention.key))
+            v = attention.value(x)[..., 4 * head : 4 * head + 4]
+            scores = (q @ k.transpose(1, 2) / 5**0.5).masked_fill(torch.ones(6, 6).triu(1).bool(), -torch.inf)
+            heads.append(scores.softmax(-1) @ v)
+        close(whole, attention.output(torch.cat(heads, -1)))
+    cache = attention.remember(x[:, :0], positions[:0])
+    for t in range(6):
+        out, cache = attention.continue_(x[:, t : t + 1], cache, causal(positions[t : t + 1], positions[: t + 1]))
+        close(out[:, 0], whole[:, t])
+
+
 def test_no_rows_and_no_queries_give_nothing(dtype: torch.dtype) -> None:
     attention = MultiHeadAttention(D, H, NoPosition(), ScaledDotProductAttention()).to(dtype)
     for rows, queries in ((0, 3), (2, 0)):

@@ -74,6 +74,8 @@ def obstacle(model: Transformer) -> str | None:
             return f"attention is {type(attention.kernel).__name__}"
         if attention.position.door not in ("none", "embed"):
             return f"positions are {type(attention.position).__name__}"
+        if attention.query.out_features != attention.value.out_features:
+            return "keys are not as wide as values"
         if (attention.query.in_features // attention.n_heads) % _LANES:
             return f"the width of a head is no multiple of {_LANES}"
     if any(module.outer.in_features % _LANES for module in model.modules()

@@ -38,7 +38,7 @@ POSITIONS: dict[str, tuple[type[NoPosition], Callable[[ModelConfig, bool], NoPos
     "none": (NoPosition, lambda m, both: NoPosition()),
     "sinusoidal": (SinusoidalPosition, lambda m, both: SinusoidalPosition(m.d_model)),
     "learned": (LearnedPosition, lambda m, both: LearnedPosition(m.d_model, m.max_length)),
-    "rotary": (RotaryPosition, lambda m, both: RotaryPosition(m.d_model // m.n_heads)),
+    "rotary": (RotaryPosition, lambda m, both: RotaryPosition(_key_width(m))),
     "alibi": (AlibiPosition, lambda m, both: AlibiPosition(m.n_heads)),
     "t5": (T5Position, lambda m, both: T5Position(m.n_heads, both)),
     "transformer_xl": (TransformerXlPosition, lambda m, both: TransformerXlPosition(m.d_model, m.n_heads)),
@@ -131,9 +131,16 @@ def check(config: ModelConfig) -> None:
                          f"{config.attention} would lose the turn in its features")
     if config.attention_dropout and isinstance(kernel, LinearAttention):
         raise ValueError(f"model.attention {config.attention} has no weights for model.attention_dropout to drop")
-    if position_class is RotaryPosition and (config.d_model // config.n_heads) % 2:
-        raise ValueError(f"model.position rotary turns pairs of features: d_model / n_heads must be even, not "
-                         f"{config.d_model // config.n_heads}")
+    if position_class is RotaryPosition and _key_width(config) % 2:
+        width = "d_model / n_heads" if config.d_key is None else "d_key"
+        raise ValueError(f"model.position rotary turns pairs of features: {width} must be even, not "
+                         f"{_key_width(config)}")
+    if position_class is TransformerXlPosition and config.d_key is not None:
+        raise ValueError("model.position transformer_xl has keys of its own, and no model.d_key")
+
+
+def _key_width(config: ModelConfig) -> int:
+    return config.d_model // config.n_heads if config.d_key is None else config.d_key
 
 
 def _check_name(key: str, name: str, choices: Iterable[str]) -> None:
@@ -147,7 +154,7 @@ def _window(config: ModelConfig) -> int | None:
 
 def _attention(config: ModelConfig, position: NoPosition) -> MultiHeadAttention:
     kernel = ATTENTIONS[config.attention][1](config.attention_dropout)
-    return MultiHeadAttention(config.d_model, config.n_heads, position, kernel)
+    return MultiHeadAttention(config.d_model, config.n_heads, position, kernel, config.d_key)
 
 
 def _self_attention(config: ModelConfig, bidirectional: bool) -> MultiHeadAttention:

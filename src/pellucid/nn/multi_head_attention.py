@@ -25,16 +25,18 @@ class MultiHeadAttention(nn.Module):
         n_heads: the number of heads H.
         position: the scheme whose ``rotate`` and ``bias`` doors are opened.
         kernel: how the values are mixed, with ``weights`` and ``forward``.
+        d_key: the width d_k of a head's queries and keys; that of its values, D/H, if left out.
     """
 
     def __init__(self, d_model: int, n_heads: int, position: NoPosition,
-                 kernel: ScaledDotProductAttention | LinearAttention) -> None:
+                 kernel: ScaledDotProductAttention | LinearAttention, d_key: int | None = None) -> None:
         super().__init__()
         if d_model % n_heads:
             raise ValueError(f"d_model {d_model} is not divisible by n_heads {n_heads}")
         self.n_heads = n_heads
-        self.query = nn.Linear(d_model, d_model)
-        self.key = nn.Linear(d_model, d_model)
+        keys = d_model if d_key is None else n_heads * d_key
+        self.query = nn.Linear(d_model, keys)
+        self.key = nn.Linear(d_model, keys)
         self.value = nn.Linear(d_model, d_model)
         self.output = nn.Linear(d_model, d_model)
         self.position = position
@@ -68,12 +70,12 @@ class MultiHeadAttention(nn.Module):
         return self._attend(q, *cache, mask), cache
 
     def _heads(self, x: Tensor, *projections: nn.Linear) -> tuple[Tensor, ...]:
-        """Each projection of x [B, T, D], split into heads [B, H, T, D/H]; one matrix product for all of them."""
+        """Each projection of x [B, T, D], split into heads [B, H, T, width]; one matrix product for all of them."""
         weight = projections[0].weight if len(projections) == 1 else torch.cat([p.weight for p in projections])
         bias = projections[0].bias if len(projections) == 1 else torch.cat([p.bias for p in projections])
-        joint = F.linear(x, weight, bias)  # [B, T, D · projections]
-        heads = joint.view(*x.shape[:2], len(projections), self.n_heads, x.shape[2] // self.n_heads)
-        return heads.permute(2, 0, 3, 1, 4).unbind(0)
+        joint = F.linear(x, weight, bias)  # [B, T, the widths of all]
+        parts = torch.split_with_sizes(joint, [p.out_features for p in projections], dim=2)
+        return tuple(part.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2) for part in parts)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         bias = self.position.bias(q, mask.query_positions, mask.key_positions)

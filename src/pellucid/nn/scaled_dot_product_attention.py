@@ -39,7 +39,7 @@ class ScaledDotProductAttention(nn.Module):
         """softmax(QKᵀ/√d_k + bias) where the mask allows, 0 elsewhere.
 
         Args:
-            q: [B, H, T, D/H].  k: [B, H, S, D/H].  bias: [B or 1, H, T, S] or None.
+            q: [B, H, T, d_k].  k: [B, H, S, d_k].  bias: [B or 1, H, T, S] or None.
 
         Returns:
             [B, H, T, S], each row summing to 1, or to 0 where there is nothing to look at.
@@ -55,7 +55,8 @@ class ScaledDotProductAttention(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None) -> Tensor:
         """Attention(Q, K, V): [B, H, T, D/H], with v: [B, H, S, D/H] and the rest as in `weights`."""
         dropping = self.training and self.dropout.p > 0
-        if not dropping and bias is None and mask.is_simple and q.dtype == k.dtype and kernels.serve(q, k, v):
+        is_plain = not dropping and bias is None and mask.is_simple
+        if is_plain and q.dtype == k.dtype and q.shape[-1] == v.shape[-1] and kernels.serve(q, k, v):
             if k.shape[-2] <= _SHORT and q.shape[-1] in _WIDTHS:
                 return kernels.apply(_Attend, q, k, v, mask.key_lengths, mask.hides_future)
             if q.dtype == torch.bfloat16:
