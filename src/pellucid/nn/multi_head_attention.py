@@ -74,8 +74,10 @@ class MultiHeadAttention(nn.Module):
         weight = projections[0].weight if len(projections) == 1 else torch.cat([p.weight for p in projections])
         bias = projections[0].bias if len(projections) == 1 else torch.cat([p.bias for p in projections])
         joint = F.linear(x, weight, bias)  # [B, T, the widths of all]
-        parts = torch.split_with_sizes(joint, [p.out_features for p in projections], dim=2)
-        return tuple(part.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2) for part in parts)
+        widths = [p.out_features for p in projections]
+        parts = torch.split_with_sizes(joint, widths, dim=2)
+        return tuple(part.view(*x.shape[:2], self.n_heads, width // self.n_heads).transpose(1, 2)
+                     for part, width in zip(parts, widths, strict=True))
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         bias = self.position.bias(q, mask.query_positions, mask.key_positions)
