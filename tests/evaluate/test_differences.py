@@ -76,7 +76,7 @@ def scored(tokens: str, log_probability: float) -> Scored:
 
 
 def run_that_scores(outputs: list[Scored], alpha: float) -> Any:
-    return SimpleNamespace(score=lambda sources, texts: outputs,
+    return SimpleNamespace(score=lambda sources, texts, cut: outputs,
                            config=SimpleNamespace(decode=SimpleNamespace(length_penalty=alpha)))
 
 
