@@ -122,8 +122,13 @@ def words_of(vocabulary: int) -> list[str]:
     return SPECIALS + [str(i) for i in range(len(SPECIALS), vocabulary)]
 
 
-def to_ctranslate2(model: dict[str, Any], weights: Weights, folder: Path, vocabulary_map: Path | None) -> None:
-    """Writes the model as CTranslate2 reads it, in float32; other types are made as it is loaded."""
+def to_ctranslate2(model: dict[str, Any], weights: Weights, folder: Path, vocabulary_map: Path | None = None,
+                   words: list[str] | None = None) -> None:
+    """Writes the model as CTranslate2 reads it, in float32; other types are made as it is loaded.
+
+    Args:
+        words: the names of ids that it shall take and give; those of `words_of` if left out.
+    """
     from ctranslate2.specs import TransformerSpec
 
     spec = TransformerSpec.from_config((model["encoder_layers"], model["decoder_layers"]), model["n_heads"],
@@ -138,7 +143,7 @@ def to_ctranslate2(model: dict[str, Any], weights: Weights, folder: Path, vocabu
             _fill_norm(stack.layer_norm, weights, f"{name}.closing_norm")
     spec.decoder.projection.weight = weights[EMBEDDING]
     spec.config.layer_norm_epsilon = EPSILON
-    words = words_of(model["vocabulary"])
+    words = words or words_of(model["vocabulary"])
     spec.register_source_vocabulary(words)
     spec.register_target_vocabulary(words)
     if vocabulary_map:

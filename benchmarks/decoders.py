@@ -181,6 +181,7 @@ class Pellucid(Batched):
         if not plain and obstacle(model) is not None:
             raise RuntimeError(f"no engine: {obstacle(model)}")
         self.step = TransformerStep(model) if plain else step_for(model, precision)
+        self.threads = 1 if plain else THREADS
         self.flags |= {"beam_size": self.search.beam_size, "length_penalty": self.search.length_penalty,
                        "kernels": kernels}
         gc.freeze()  # as the command line does
@@ -188,6 +189,7 @@ class Pellucid(Batched):
     def __call__(self, calls: list[Call], budget: int) -> dict[int, Ids]:
         from benchmarks.reference import search_batch
         from pellucid.decode.workers import each
+        from pellucid.nn import kernels
 
         batches = [(call, [call.sentences[place] for place in group]) for call in calls
                    for group in groups([len(self.job.sources[i]) for i in call.sentences], budget)]
@@ -197,7 +199,8 @@ class Pellucid(Batched):
             found = search_batch(self.step, [self.job.sources[i] for i in numbers], self.search, call)
             return [[*one.tokens, EOS] if one.finished else list(one.tokens) for one in found]
 
-        return {i: ids for (_, numbers), outputs in zip(batches, each(decode, batches, self.step), strict=True)
+        outputs_of = each(decode, batches, self.threads, kernels.use_threads)
+        return {i: ids for (_, numbers), outputs in zip(batches, outputs_of, strict=True)
                 for i, ids in zip(numbers, outputs, strict=True)}
 
 

@@ -20,11 +20,12 @@ from torch import Tensor
 from benchmarks.decode_job import EOS, Call, Ids, Job, Search, Weights, groups
 from pellucid.config import ModelConfig
 from pellucid.data.batching import pad
-from pellucid.decode.generate import SPECIALS, score_targets
+from pellucid.decode.generate import score_targets
 from pellucid.decode.options import Hypothesis, SearchOptions, length_penalty
 from pellucid.decode.search import search
 from pellucid.decode.step import Step
 from pellucid.decode.stepper import TransformerStep
+from pellucid.decode.texts import SPECIALS
 from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
 
@@ -49,10 +50,10 @@ def model_of(sizes: dict[str, Any], weights: Weights) -> Transformer:
 
 
 def search_batch(step: Step[Any, Any], sources: list[Ids], options: Search, call: Call) -> list[Hypothesis]:
-    """The best hypothesis of each source, by our search over a step."""
+    """The best hypothesis of each source, by our search over a step; without its score, as the peers."""
     found = search(step, pad([np.asarray(ids, dtype=np.int32) for ids in sources]), len(sources),
                    SearchOptions(beam_size=options.beam_size, length_penalty=options.length_penalty,
-                                 min_length=call.low, max_length=call.high), SPECIALS)
+                                 min_length=call.low, max_length=call.high, scores=False), SPECIALS)
     return [hypotheses[0] for hypotheses in found]
 
 

@@ -23,7 +23,7 @@ from pellucid.errors import CheckpointError, OutputError
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".tmp-"
-_REPAIR = "copy it again, or run the same `pellucid train` command again: it goes on from what is whole"
+REPAIR = "copy it again, or run the same `pellucid train` command again: it goes on from what is whole"
 _FORMAT = 1
 _LARGE = 64 * 2**20  # bytes; what is smaller is read in no time
 
@@ -172,13 +172,13 @@ def check_folder(path: Path) -> None:
         file = path / name
         if Path(name).name != name or file.is_symlink() or not file.is_file():
             raise CheckpointError("a file of the checkpoint is missing or is no plain file", where=str(file),
-                                  fix=_REPAIR)
+                                  fix=REPAIR)
         if file.stat().st_size != size:
             raise CheckpointError(f"a file of the checkpoint has {file.stat().st_size:,} bytes where {size:,} were "
-                                  "written", where=str(file), why="it was cut short or replaced", fix=_REPAIR)
+                                  "written", where=str(file), why="it was cut short or replaced", fix=REPAIR)
         if sha256(file) != digest:
             raise CheckpointError("a file of the checkpoint is damaged", where=str(file),
-                                  why="its SHA-256 is not the one in manifest.json", fix=_REPAIR)
+                                  why="its SHA-256 is not the one in manifest.json", fix=REPAIR)
 
 
 def read_json(path: Path) -> Any:
@@ -190,10 +190,10 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise CheckpointError("a file is missing", where=str(path), fix=_REPAIR) from error
+        raise CheckpointError("a file is missing", where=str(path), fix=REPAIR) from error
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError("a file cannot be read as JSON", where=str(path), why=str(error),
-                              fix=_REPAIR) from error
+                              fix=REPAIR) from error
 
 
 def sha256(path: Path) -> str:

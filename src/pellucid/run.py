@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import torch
 
-from pellucid.compiled import use_kernels
 from pellucid.config import DecodeConfig, RunConfig, Task
-from pellucid.data.batching import pad
 from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.data.tokenizers.interface import EOS
-from pellucid.decode.generate import Generated, generate, length_groups, score_targets
+from pellucid.decode.kept import Kept
+from pellucid.decode.texts import Generated, answers, length_groups, search_options
 from pellucid.errors import CheckpointError, ConfigError
-from pellucid.files import read_json
-from pellucid.model.build import build, build_classifier
-from pellucid.model.classifier import Classifier
-from pellucid.model.transformer import Transformer
-from pellucid.precision import keep_kernels
+from pellucid.files import REPAIR, read_json
 from pellucid.run_folder import read_config
-from pellucid.train.checkpoint import load_weights
 
-Model = TypeVar("Model", Transformer, Classifier)
+if TYPE_CHECKING:
+    from pellucid.decode.generate import ModelSearcher
+    from pellucid.model.classifier import Classifier
+    from pellucid.model.transformer import Transformer
 
 
 @dataclass(frozen=True)
@@ -53,23 +50,41 @@ class Scored:
 class Run:
     """A model with its tokenizer and configuration.
 
+    Nothing here imports torch before `model` is asked for, and `generate` does not ask where it can search with what an
+    earlier process has packed.
+
+    Args:
+        model: built already, or the checkpoint folder that it is read from when it is needed.
+
     Attributes:
-        model: a torch.nn.Module, in evaluation mode.
         tokenizers: text to ids and back, for both sides.
         config: the run's configuration.
     """
 
     def __init__(self, folder: Path, config: RunConfig, tokenizers: Tokenizers,
-                 model: Transformer | Classifier) -> None:
-        self.folder, self.config, self.tokenizers, self.model = folder, config, tokenizers, model
+                 model: Transformer | Classifier | Path) -> None:
+        self.folder, self.config, self.tokenizers, self._model = folder, config, tokenizers, model
+        self._places: dict[str, Kept] = {}  # by precision
 
     def __repr__(self) -> str:
         parameters = sum(p.numel() for p in self.model.parameters())
         return f"<pellucid run {self.folder}: {self.config.task}, {parameters:,} parameters>"
 
+    @cached_property
+    def model(self) -> Transformer | Classifier:
+        """A torch.nn.Module, in evaluation mode, on the GPU where there is one.
+
+        Raises:
+            CheckpointError: the weights are those of another architecture, or damaged.
+        """
+        if not isinstance(self._model, Path):
+            return self._model
+        return _read_model(self.config, self.tokenizers, self._model)
+
     def generate(self, texts: Sequence[str], beam_size: int | None = None, n_best: int | None = None,
                  prefixes: Sequence[str] | None = None, options: DecodeConfig | None = None,
-                 progress: Callable[[int], None] = lambda done: None, first: int = 0) -> list[Generated]:
+                 progress: Callable[[int], None] = lambda done: None, first: int = 0,
+                 scores: bool = True) -> list[Generated]:
         """What the model makes of each text; an empty text for an empty one.
 
         Args:
@@ -78,33 +93,62 @@ class Run:
             options: how to search; the run's own `decode` section if left out.
             progress: called with the number of texts done.
             first: the number of the first text, for samples that go on where an earlier call ended.
+            scores: false lets greedy search leave out the sums that scores need, and say NaN for them.
 
         Raises:
             ConfigError: the run is a classifier.
             ValueError: an option out of range.
         """
-        model = self._as(Transformer, "generate", "seq2seq")
+        self._must_be("seq2seq", "generate")
         options = options or self.config.decode
         options = replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
                           n_best=options.n_best if n_best is None else n_best)
-        return generate(model, self.tokenizers, texts, options, self.config.model.max_length, prefixes, progress,
-                        first)
+        asked, limit = search_options(options, scores), self.config.model.max_length
+        kept = self._kept(options.precision)
+        frozen = kept.open(options, lambda: self._searcher(options)) if kept is not None and prefixes is None else None
+        if frozen is not None:
+            return answers(frozen, self.tokenizers, texts, asked, limit, None, progress, first)
+        from pellucid.decode.generate import evaluating
 
-    @torch.inference_mode()
+        with evaluating(self.model):
+            searcher = self._searcher(options)
+            if kept is not None:
+                searcher.keep(kept)
+            return answers(searcher, self.tokenizers, texts, asked, limit, prefixes, progress, first)
+
+    def _kept(self, precision: str) -> Kept | None:
+        """Where packed weights are kept, as long as nobody has asked for the model, and so may have changed it."""
+        if "model" in vars(self) or not isinstance(self._model, Path) or self.config.train.kernels != "auto":
+            return None
+        if precision not in self._places:
+            weights = self._model / "model.safetensors"
+            self._places[precision] = Kept(self.folder, weights, self.config, precision)
+        return self._places[precision]
+
+    def _searcher(self, options: DecodeConfig) -> ModelSearcher:
+        from pellucid.decode.generate import ModelSearcher
+
+        return ModelSearcher(cast("Transformer", self.model), options)
+
     def classify(self, texts: Sequence[str]) -> list[Classified]:
         """The label of each text.
 
         Raises:
             ConfigError: the run is no classifier.
         """
-        model = self._as(Classifier, "classify", "classification")
-        limit = self.config.model.max_length
+        import torch
+
+        from pellucid.data.batching import pad
+
+        self._must_be("classification", "classify")
+        model, limit = cast("Classifier", self.model), self.config.model.max_length
         rows = [np.asarray(ids[:limit], dtype=np.int32) for ids in source_ids(list(texts), self.tokenizers, True)]
         results: list[Classified | None] = [None] * len(rows)
         device = model.head_2.weight.device
         for group in length_groups([len(row) for row in rows], self.config.decode.batch_tokens):
             ids, real = pad([rows[i] for i in group])
-            logits = model(ids.to(device), None if real is None else real.to(device))
+            with torch.inference_mode():
+                logits = model(ids.to(device), None if real is None else real.to(device))
             for i, row in zip(group, logits.softmax(-1).tolist(), strict=True):
                 probabilities = dict(zip(self.tokenizers.labels, row, strict=True))
                 results[i] = Classified(max(probabilities, key=probabilities.__getitem__), probabilities)
@@ -120,7 +164,9 @@ class Run:
             ConfigError: the run is a classifier.
             ValueError: not as many targets as sources; a target goes on where learned positions end.
         """
-        model = self._as(Transformer, "score", "seq2seq")
+        from pellucid.decode.generate import score_targets
+
+        self._must_be("seq2seq", "score")
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
         limit = self.config.model.max_length
@@ -130,26 +176,42 @@ class Run:
             wanted = [shorten(ids, limit) for ids in wanted]
         pairs = [(np.asarray(shorten(a, limit), dtype=np.int32), np.asarray(b, dtype=np.int32))
                  for a, b in zip(encoded, wanted, strict=True)]
-        found = score_targets(model, pairs, self.config.decode.batch_tokens)
+        found = score_targets(cast("Transformer", self.model), pairs, self.config.decode.batch_tokens)
         return [Scored(tuple(self.tokenizers.target.pieces(ids)), tuple(row))
                 for ids, row in zip(wanted, found, strict=True)]
 
-    def _as(self, kind: type[Model], verb: str, task: Task) -> Model:
-        if not isinstance(self.model, kind):
+    def _must_be(self, task: Task, verb: str) -> None:
+        if self.config.task != task:
             raise ConfigError(f"this run cannot {verb}", where=str(self.folder),
                               why=f"it was trained for {self.config.task}, not {task}")
-        return self.model
 
 
 def build_model(config: RunConfig, tokenizers: Tokenizers, seed: int) -> Transformer | Classifier:
     """The model of a configuration, with its initial weights."""
+    from pellucid.model.build import build, build_classifier
+
     if config.task == "classification":
         return build_classifier(config.model, tokenizers.source.size, len(tokenizers.labels), seed=seed)
     return build(config.model, tokenizers.source.size, tokenizers.target.size, shared=tokenizers.shared, seed=seed)
 
 
+def _read_model(config: RunConfig, tokenizers: Tokenizers, checkpoint: Path) -> Transformer | Classifier:
+    import torch
+
+    from pellucid.compiled import use_kernels
+    from pellucid.precision import keep_kernels
+    from pellucid.train.checkpoint import load_weights
+
+    model = build_model(config, tokenizers, seed=0)
+    load_weights(model, checkpoint)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    keep_kernels()
+    use_kernels(device, config.train.kernels == "auto")
+    return model.to(device).eval()
+
+
 def load(folder: str | Path) -> Run:
-    """Opens a run folder with its best weights, on the GPU where there is one.
+    """Opens a run folder with its best weights, which are read, and checked, when they are needed first.
 
     Raises:
         CheckpointError: no run folder, nothing trained in it yet, or something in it is damaged.
@@ -162,10 +224,7 @@ def load(folder: str | Path) -> Run:
     best = read_json(folder / "best.json")
     if not isinstance(best, dict) or Path(str(best.get("checkpoint"))).name != best.get("checkpoint"):
         raise CheckpointError("best.json is damaged", where=str(folder / "best.json"))
-    tokenizers = load_tokenizers(folder / "tokenizer")
-    model = build_model(config, tokenizers, seed=0)
-    load_weights(model, folder / "checkpoints" / best["checkpoint"])
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    keep_kernels()
-    use_kernels(device, config.train.kernels == "auto")
-    return Run(folder, config, tokenizers, model.to(device).eval())
+    checkpoint = folder / "checkpoints" / best["checkpoint"]
+    if not (checkpoint / "model.safetensors").is_file():
+        raise CheckpointError("the best checkpoint is missing", where=str(checkpoint), fix=REPAIR)
+    return Run(folder, config, load_tokenizers(folder / "tokenizer"), checkpoint)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pellucid.compiled import use_kernels
 from pellucid.config import ModelConfig
 from pellucid.decode.beam_search import beam_search
-from pellucid.decode.compiled_search import knows
 from pellucid.decode.constraints import Rules
 from pellucid.decode.engine import Engine, obstacle
 from pellucid.decode.greedy import greedy_search
@@ -26,6 +25,7 @@ from pellucid.decode.workers import each
 from pellucid.errors import NumericalError
 from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
+from pellucid.nn import kernels
 
 V = 40
 SPECIALS = Specials(bos=2, eos=3, pad=0)
@@ -124,7 +124,7 @@ def test_equal_totals_are_ranked_alike_in_one_call_and_step_by_step() -> None:
 def test_learned_positions_end_a_search_by_steps_where_the_table_ends() -> None:
     engine = Engine(made(position="learned"), "fp32")
     rules = [Rules(SearchOptions(max_length=longest), SPECIALS, torch.empty(2, 0), (0, 1)) for longest in (24, 25)]
-    assert [knows(engine, each) for each in rules] == [True, False]
+    assert [engine.knows(each) for each in rules] == [True, False]
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 0.03), ("int8", 0.1)])
@@ -185,7 +185,7 @@ def test_batches_side_by_side_come_out_in_order() -> None:
     before, threads = torch.get_num_threads(), 3
     torch.set_num_threads(threads)
     try:
-        together = list(each(decode, batches, engine))
+        together = list(each(decode, batches, threads, kernels.use_threads))
         assert torch.get_num_threads() == threads  # those who decode count their own
     finally:
         torch.set_num_threads(before)

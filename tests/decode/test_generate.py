@@ -17,7 +17,8 @@ from pellucid.config import DecodeConfig, ModelConfig, TokenizerConfig
 from pellucid.data.batching import pad
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
-from pellucid.decode.generate import Generated, evaluating, generate, length_groups, score_targets
+from pellucid.decode.generate import evaluating, generate, score_targets
+from pellucid.decode.texts import Generated, length_groups
 from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pellucid.compiled import use_kernels
-from pellucid.decode.program import Buffer, Program, Step
+from pellucid.decode.layout import Buffer, Step
+from pellucid.decode.program import Program
 
 
 @pytest.fixture(autouse=True, scope="module")

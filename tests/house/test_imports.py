@@ -24,11 +24,12 @@ BELOW = {
     "config": {"errors", "strict_reader", "config_checks"}, "config_checks": {"errors", "config"},
     "files": {"errors"},
     "recipes": {"errors"}, "studies": {"errors", "recipes"},
+    "compiled": {"nn", "files"},
     "nn": set(),
     "precision": set(),
     "model": {"nn", "config", "errors"},
     "data": {"config", "errors", "strict_reader", "files"},
-    "decode": {"nn", "model", "data", "config", "errors", "precision"},
+    "decode": {"nn", "model", "data", "config", "errors", "precision", "compiled", "files"},
 }
 PLAIN = ("errors", "strict_reader", "config", "recipes", "studies")  # neither torch nor numpy
 BANNED_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}

@@ -58,11 +58,11 @@ def main(program: str, words: Sequence[str]) -> int:
     gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
     options = search_options(run.config, arguments, overrides)
     prefixes = None if arguments.prefix is None else read_lines(str(arguments.prefix))
-    number = 0
+    number, told = 0, arguments.json or options.n_best > 1  # whether scores are
     with line_writer(arguments.output) as write:
         for block in blocks_of_lines(arguments.input):
             starts = None if prefixes is None else _as_many(prefixes, len(block), arguments.prefix)
-            for generated in run.generate(block, prefixes=starts, options=options, first=number):
+            for generated in run.generate(block, prefixes=starts, options=options, first=number, scores=told):
                 number += 1
                 if arguments.json:
                     write(json.dumps({"text": generated.text, "score": generated.score, "tokens": generated.tokens,

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from pellucid.decode.constraints import Rules
-from pellucid.decode.options import Hypothesis, SearchOptions, length_penalty
+from pellucid.decode.options import Hypothesis, hypothesis, largest_penalties, length_penalty
 from pellucid.decode.ranking import best_tokens
-from pellucid.decode.rows import Rows, hypothesis
+from pellucid.decode.rows import Rows
 from pellucid.decode.step import Step
 
 Source = TypeVar("Source")
@@ -99,15 +99,6 @@ def beam_search(step: Step[Source, State], state: State, rules: Rules) -> list[l
             state, live = step.select(state, rows), live.select(rows)
         live = live.append(latest, goes_on.log_p.flatten())
     return [each.hypotheses for each in results]
-
-
-def largest_penalties(options: SearchOptions) -> list[float]:
-    """For n = 0 … max_length - 1 tokens the largest lp(Y) that a longer hypothesis can have."""
-    largest, penalties = 0.0, []
-    for length in range(options.max_length, 0, -1):
-        largest = max(largest, length_penalty(length, options.length_penalty))
-        penalties.append(largest)
-    return penalties[::-1]
 
 
 def extend(values: Tensor, ids: Tensor, totals: Tensor, count: int) -> Candidates:

@@ -1,7 +1,8 @@
 """The fast step: what `TransformerStep` computes, from frozen weights, and without moving what has been seen.
 
 - Weights are packed once for the products; keys and values of the source are one product for all layers.
-- Encoding and each step are one call of a kernel, which executes a `Program`. Source tokens are packed without padding.
+- Encoding and each step are one call of a kernel, which executes a `Program`, and most searches are one call as a whole
+  (decode/frozen.py). Source tokens are packed without padding.
 - The keys and values of a step stay where that step's product left them. A hypothesis finds its past through a table
   of ancestors, its source through the number of its sentence: choosing rows moves small integers alone.
 - Each row is computed by itself, in one order of summation: the same bits in any batch.
@@ -24,7 +25,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pellucid.decode.program import Buffer, Program, Step
+from pellucid.decode.constraints import Rules
+from pellucid.decode.frozen import Frozen, encode, knows, pointers
+from pellucid.decode.layout import Buffer, Step
+from pellucid.decode.options import Hypothesis
+from pellucid.decode.program import Program
 from pellucid.decode.step import Step as Steps
 from pellucid.decode.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
@@ -115,8 +120,6 @@ class Engine:
         precision: of the products, "fp32", "bf16" or "int8".
     """
 
-    batch_tokens = 1024  # source tokens whose keys and values the caches of a processor can hold
-
     def __init__(self, model: Transformer, precision: str) -> None:
         self.width = model.output.weight.shape[1]
         self.layers = len(model.decoder.layers)
@@ -150,22 +153,37 @@ class Engine:
         program.close(model.decoder.closing_norm)
         program.multiply(Buffer.LOGITS, model.output.weight)
 
+    def knows(self, rules: Rules) -> bool:
+        """Whether `search` searches by these rules."""
+        return rules.prefixes.shape[1] == 0 and knows(rules.options, rules.specials,
+                                                      self.decoder.widths[Buffer.LOGITS], self.target_places.limit)
+
+    def search(self, source: tuple[Tensor, Tensor | None], rules: Rules) -> list[list[Hypothesis]] | None:
+        """All steps in one call, by rules that it `knows`: the hypotheses of each sentence, best first.
+
+        Returns:
+            None where a row has no finite logit: the plain search knows what to do then.
+        """
+        tokens, lengths = _packed(*source)
+        frozen = self.frozen(int(lengths.max()), rules.options.max_length)
+        return frozen.search(tokens.numpy(), lengths.numpy(), rules.options, rules.specials)
+
+    def frozen(self, source: int, target: int) -> Frozen:
+        """What needs no torch to search, for sources and outputs of at most so many tokens, or as many as positions
+        allow."""
+        of_source, of_target = (places.first(int(min(count, places.limit))).numpy() for places, count in (
+            (self.source_places, source), (self.target_places, target)))
+        return Frozen(self.encoder.stack, self.decoder.stack, of_source, of_target, self.layers, kernels.call)
+
     def start(self, source: tuple[Tensor, Tensor | None]) -> Memory:
         """Encodes (ids [B, S], real [B, S] or None), padding at the end."""
-        ids, real = source
-        rows, longest = ids.shape
-        real = torch.ones_like(ids, dtype=torch.bool) if real is None else real
-        lengths = real.sum(1)
-        firsts = lengths.cumsum(0) - lengths
-        sentences = torch.arange(rows).repeat_interleave(lengths)
-        positions = torch.arange(len(sentences)) - firsts[sentences]
-        buffers = self.encoder.buffers(len(sentences))
-        nothing = torch.empty(len(sentences), 0, dtype=torch.int32)
-        memory = Memory(buffers[Buffer.SOURCE], firsts, lengths, longest, sentences, nothing,
-                        torch.empty(0, self.layers, dtype=torch.int64))
-        self._run(self.encoder, memory, buffers, ids[real], self.source_places.first(longest), positions)
-        memory.sentences, memory.ancestors = torch.arange(rows), nothing[:rows]
-        return memory
+        tokens, lengths = _packed(*source)
+        longest, rows = int(lengths.max()), len(lengths)
+        buffers = self.encoder.buffers(len(tokens))
+        firsts = encode(self.encoder.stack, self._pointers(buffers), tokens.numpy(), lengths.numpy(),
+                        self.source_places.first(longest).numpy(), kernels.call)
+        return Memory(buffers[Buffer.SOURCE], torch.from_numpy(firsts), lengths, longest, torch.arange(rows),
+                      torch.empty(rows, 0, dtype=torch.int32), torch.empty(0, self.layers, dtype=torch.int64))
 
     def step(self, state: Memory, tokens: Tensor) -> tuple[Tensor, Memory]:
         """tokens [R] → logits [R, V] in fp32, good until the next step, and the state after them."""
@@ -174,7 +192,7 @@ class Engine:
         if not state.buffers or len(state.buffers[Buffer.STREAM]) < rows:
             state.buffers = self.decoder.buffers(rows) | {Buffer.SOURCE: state.source}
         self._make_room(state, rows, seen)
-        self._run(self.decoder, state, state.buffers, tokens, self.target_places.first(seen + 1))
+        self._run(state, tokens.contiguous(), self.target_places.first(seen + 1))
         return state.buffers[Buffer.LOGITS][:rows], state
 
     def select(self, state: Memory, rows: Tensor) -> Memory:
@@ -182,12 +200,8 @@ class Engine:
         state.sentences, state.ancestors = state.sentences[rows], state.ancestors[rows]
         return state
 
-    def pointers(self, buffers: dict[int, Tensor]) -> ctypes.Array[c_void_p]:
-        """Where the buffers are, by their numbers."""
-        pointers = (c_void_p * (Buffer.REMEMBERED + self.layers))()
-        for number, buffer in buffers.items():
-            pointers[number] = buffer.data_ptr()
-        return pointers
+    def _pointers(self, buffers: dict[int, Tensor]) -> ctypes.Array[c_void_p]:
+        return pointers({number: buffer.data_ptr() for number, buffer in buffers.items()}, self.layers)
 
     def _make_room(self, state: Memory, rows: int, seen: int) -> None:
         """For the keys and values of a step."""
@@ -199,13 +213,19 @@ class Engine:
         for number, layer in enumerate(layers):
             state.buffers[Buffer.REMEMBERED + number] = layer
 
-    def _run(self, program: Program, state: Memory, buffers: dict[int, Tensor], tokens: Tensor, places: Tensor,
-             positions: Tensor | None = None) -> None:
-        pointers, tokens = self.pointers(buffers), tokens.contiguous()
-        program.run(Step(addressof(pointers), len(tokens), state.ancestors.shape[1], state.longest, tokens.data_ptr(),
-                         None if positions is None else positions.data_ptr(), places.data_ptr(),
-                         state.places.data_ptr(), state.ancestors.data_ptr(), state.sentences.data_ptr(),
-                         state.firsts.data_ptr(), state.lengths.data_ptr()))
+    def _run(self, state: Memory, tokens: Tensor, places: Tensor) -> None:
+        rooms = self._pointers(state.buffers)
+        self.decoder.run(Step(addressof(rooms), len(tokens), state.ancestors.shape[1], state.longest,
+                              tokens.data_ptr(), None, places.data_ptr(), state.places.data_ptr(),
+                              state.ancestors.data_ptr(), state.sentences.data_ptr(), state.firsts.data_ptr(),
+                              state.lengths.data_ptr()))
+
+
+def _packed(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
+    """ids [B, S], of which some are real, one row behind the other, and the length of each."""
+    if real is None:
+        return ids.flatten(), torch.full((len(ids),), ids.shape[1])
+    return ids[real], real.sum(1)
 
 
 def _table(embedding: Embedding) -> Tensor:
@@ -231,5 +251,5 @@ class Places:
         if len(table) < count:
             nothing = torch.zeros(1, 1, table.shape[1])
             new = [self.position.embed(nothing, torch.tensor([place]))[0] for place in range(len(table), count)]
-            self.table = table = torch.cat([table, *new])
+            self.table = table = torch.cat([table, *new]).detach()
         return table

@@ -1,10 +1,9 @@
-"""Texts in, texts out: tokenise, batch by length, search, put back in order."""
+"""Texts in, texts out, by a model; and the log-probability of given targets."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,68 +12,48 @@ from torch import nn
 
 from pellucid.config import DecodeConfig
 from pellucid.data.batching import pad
-from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.data.tokenizers.interface import BOS, EOS, PAD
+from pellucid.data.tokenizers.interface import BOS
 from pellucid.decode.engine import Engine, step_for
-from pellucid.decode.options import Hypothesis, SearchOptions, Specials
+from pellucid.decode.kept import Kept
+from pellucid.decode.options import Hypothesis, SearchOptions
 from pellucid.decode.search import search
-from pellucid.decode.workers import each
+from pellucid.decode.texts import SPECIALS, Generated, answers, batch_tokens, length_groups, search_options
 from pellucid.model.transformer import Transformer
+from pellucid.nn import kernels
 
-SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
 
+class ModelSearcher:
+    """Searches with a model (see `texts.Searcher`), over the engine if that knows it.
 
-@dataclass(frozen=True)
-class Candidate:
-    """One way to say it.
+    The engine's kernels let other threads of Python run meanwhile, so it decodes as many batches at once as torch has
+    threads. The plain step's do not, and a single batch is better shared by all threads.
 
-    Attributes:
-        text: detokenised.  tokens: its pieces.
-        score: log-probability over the length penalty.  log_probability: of the whole, in nats, eos included.
+    Args:
+        model: in evaluation mode.
+        config: its precision and its batches.
     """
 
-    text: str
-    tokens: tuple[str, ...]
-    score: float
-    log_probability: float
+    def __init__(self, model: Transformer, config: DecodeConfig) -> None:
+        self.step = step_for(model, config.precision)
+        is_engine = isinstance(self.step, Engine)
+        self.threads = torch.get_num_threads() if is_engine else 1
+        self.batch_tokens = batch_tokens(is_engine, config)
+        self._device = model.output.weight.device
 
+    def search(self, sources: Sequence[NDArray[np.int32]], options: SearchOptions, prefixes: Sequence[Sequence[int]],
+               numbers: Sequence[int]) -> list[list[Hypothesis]]:
+        ids, real = pad(sources)
+        source = (ids.to(self._device), None if real is None else real.to(self._device))
+        return search(self.step, source, len(sources), options, SPECIALS, prefixes, numbers)
 
-@dataclass(frozen=True)
-class Generated:
-    """What came out for one line: the best text, and all hypotheses, best first."""
+    def use_threads(self, count: int) -> None:
+        kernels.use_threads(count)
 
-    hypotheses: tuple[Candidate, ...]
-
-    @property
-    def text(self) -> str:
-        """The best hypothesis' text."""
-        return self.hypotheses[0].text
-
-    @property
-    def score(self) -> float:
-        """The best hypothesis' score."""
-        return self.hypotheses[0].score
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The best hypothesis' pieces."""
-        return self.hypotheses[0].tokens
-
-
-EMPTY = Generated((Candidate("", (), 0.0, 0.0),))
-
-
-def search_options(config: DecodeConfig) -> SearchOptions:
-    """The part of the configuration that search sees.
-
-    Raises:
-        ValueError: a value out of range.
-    """
-    return SearchOptions(beam_size=config.beam_size, length_penalty=config.length_penalty,
-                         min_length=config.min_length, max_length=config.max_length, n_best=config.n_best,
-                         no_repeat_ngram=config.no_repeat_ngram, sample=config.sample,
-                         temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, seed=config.seed)
+    def keep(self, place: Kept) -> None:
+        """Puts the engine's weights where a later process finds them."""
+        if isinstance(self.step, Engine):
+            place.keep(self.step.frozen)
 
 
 def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], config: DecodeConfig, max_source: int,
@@ -84,47 +63,14 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
 
     Args:
         model: put into evaluation mode, and back.
-        max_source: longer sources are cut to so many tokens, eos among them.
-        prefixes: for each text, how its output must begin.
-        progress: called with the number of texts done.
-        first: the number of the first text; a sample depends on the seed and on its text's number.
+        max_source, prefixes, progress, first: as `texts.answers` takes them.
 
     Raises:
         ValueError: an option out of range, or not as many prefixes as texts.
     """
     options = search_options(config)
-    if prefixes is not None and len(prefixes) != len(texts):
-        raise ValueError(f"{len(texts)} texts and {len(prefixes)} prefixes")
-    filled = [i for i, text in enumerate(texts) if text.strip()]
-    sources = [np.asarray(shorten(ids, max_source), dtype=np.int32)
-               for ids in source_ids([texts[i] for i in filled], tokenizers, classify=False)]
-    starts = tokenizers.target.encode_batch([prefixes[i] for i in filled]) if prefixes else [[]] * len(filled)
-    results = [EMPTY] * len(texts)
-    device = model.output.weight.device
-    done = len(texts) - len(filled)
     with evaluating(model):
-        step = step_for(model, config.precision)
-
-        def decode(group: Sequence[int]) -> list[list[Hypothesis]]:
-            ids, real = pad([sources[i] for i in group])
-            source = (ids.to(device), None if real is None else real.to(device))
-            return search(step, source, len(group), options, SPECIALS, [starts[i] for i in group],
-                          [first + filled[i] for i in group])
-
-        groups = list(length_groups([len(ids) for ids in sources], batch_tokens(isinstance(step, Engine), config)))
-        for group, found in zip(groups, each(decode, groups, step), strict=True):
-            for i, hypotheses in zip(group, found, strict=True):
-                results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))
-            done += len(group)
-            progress(done)
-    return results
-
-
-def batch_tokens(by_engine: bool, config: DecodeConfig) -> int:
-    """Source tokens of a batch; 1 for sentences that must be alone to come out exactly."""
-    if by_engine:  # its rows do not see each other anyway
-        return min(config.batch_tokens, Engine.batch_tokens)
-    return 1 if config.exact else config.batch_tokens
+        return answers(ModelSearcher(model, config), tokenizers, texts, options, max_source, prefixes, progress, first)
 
 
 @contextlib.contextmanager
@@ -136,25 +82,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(training)
-
-
-def _candidate(hypothesis: Hypothesis, tokenizers: Tokenizers) -> Candidate:
-    ids = list(hypothesis.tokens)
-    return Candidate(tokenizers.target.decode(ids), tuple(tokenizers.target.pieces(ids)), hypothesis.score,
-                     hypothesis.log_probability)
-
-
-def length_groups(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Indices of about equal lengths together, longest first, at most `budget` padded tokens a group (or one)."""
-    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-    group: list[int] = []
-    for i in order:
-        if group and (len(group) + 1) * lengths[group[0]] > budget:
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group
 
 
 def score_targets(model: Transformer, pairs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]],

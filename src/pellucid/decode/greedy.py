@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from pellucid.decode.constraints import Rules
-from pellucid.decode.options import Hypothesis
+from pellucid.decode.options import Hypothesis, hypothesis
 from pellucid.decode.ranking import best_tokens
-from pellucid.decode.rows import Rows, hypothesis
+from pellucid.decode.rows import Rows
 from pellucid.decode.step import Step
 
 Source = TypeVar("Source")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ class SearchOptions:
         top_k: draws among this many most probable tokens; 0 draws among all.
         top_p: draws among the fewest most probable tokens that hold this much probability; 1 draws among all.
         seed: the draws depend on it, on the sentence's index and on nothing else.
+        scores: false if the log-probabilities of the hypotheses will not be looked at; greedy search then may leave out
+            the sums that they need, and say NaN.
 
     Raises:
         ValueError: a value is out of range; the message says what is allowed.
@@ -52,6 +55,7 @@ class SearchOptions:
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 1
+    scores: bool = True
 
     def __post_init__(self) -> None:
         for name, lowest in _WHOLE_NUMBERS.items():
@@ -113,3 +117,25 @@ class Hypothesis:
 def length_penalty(length: int, alpha: float) -> float:
     """lp(Y) = (5 + |Y|)^α / (5 + 1)^α, with |Y| = `length` tokens, `eos` counted (Wu et al. 2016, eq. 14)."""
     return math.pow((5 + length) / 6, alpha)
+
+
+def largest_penalties(options: SearchOptions) -> list[float]:
+    """For n = 0 … max_length - 1 tokens the largest lp(Y) that a longer hypothesis can have."""
+    largest, penalties = 0.0, []
+    for length in range(options.max_length, 0, -1):
+        largest = max(largest, length_penalty(length, options.length_penalty))
+        penalties.append(largest)
+    return penalties[::-1]
+
+
+def hypothesis(tokens: list[int], log_p: list[float], eos: int, alpha: float) -> Hypothesis:
+    """The result made of tokens (`eos` among them if it ends there) and the log-probability of each."""
+    *_, log_probability = itertools.accumulate(log_p)  # in the order, and so with the rounding, of the search
+    finished = tokens[-1] == eos
+    return Hypothesis(
+        tokens=tuple(tokens[:-1] if finished else tokens),
+        score=log_probability / length_penalty(len(tokens), alpha),
+        log_probability=log_probability,
+        token_log_probabilities=tuple(log_p),
+        finished=finished,
+    )

@@ -6,17 +6,16 @@ A product of a row has the same bits whatever the other rows are.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 from collections.abc import Callable
-from ctypes import c_float, c_int64, c_void_p
-from enum import IntEnum
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pellucid.decode.frozen import Stack
+from pellucid.decode.layout import Buffer, Kind, Operation, Step
 from pellucid.model.encoder import Residual
 from pellucid.nn import kernels
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
@@ -27,61 +26,8 @@ from pellucid.nn.residual_connection import PreNormResidual
 PANEL = 64  # columns of a packed matrix that lie together
 GROUP = {"fp32": 1, "bf16": 2, "int8": 4}  # inner numbers that are multiplied at once
 ACTIVATIONS: dict[Callable[..., Tensor], int] = {F.relu: 1, F.gelu: 2, F.silu: 3}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "uint8": torch.uint8}
 NORMS: dict[type[nn.Module], int] = {NoNorm: 0, LayerNorm: 1, RmsNorm: 2, StdNorm: 3}
-
-
-class Kind(IntEnum):
-    """What an operation does, as the kernel numbers it."""
-
-    EMBED = 0
-    MULTIPLY = 1
-    ADD_PRODUCT = 2
-    NORMALIZE = 3
-    GATE = 4
-    ATTEND_SOURCE = 5
-    ATTEND_PAST = 6
-    QUANTIZE = 7
-
-
-class Buffer(IntEnum):
-    """What the operations read and write, a row for each token: fp32 or bf16 as asked for, but for the stream, the
-    scales and the logits, which are fp32, and the bytes. From REMEMBERED on come the newest keys and values of each
-    layer."""
-
-    STREAM = 0
-    TYPED = 1
-    JOINT = 2
-    ATTENDED = 3
-    GATES = 4
-    INNER = 5
-    SOURCE = 6
-    LOGITS = 7
-    BYTES = 8
-    SCALES = 9
-    REMEMBERED = 10
-
-    def dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """Its type among buffers of `dtype`."""
-        if self in (Buffer.STREAM, Buffer.LOGITS, Buffer.SCALES):
-            return torch.float32
-        return torch.uint8 if self == Buffer.BYTES else dtype
-
-
-class Operation(ctypes.Structure):
-    """As the kernel has it."""
-
-    _fields_ = [*((name, c_int64) for name in ("kind", "from_", "from_stride", "to", "inner", "outer", "variant",
-                                               "heads", "keys", "keys_at", "stride")),
-                *((name, c_void_p) for name in ("weight", "gain", "bias", "shift")),
-                *((name, c_float) for name in ("scalar", "epsilon"))]
-
-
-class Step(ctypes.Structure):
-    """What one execution works on, as the kernel has it."""
-
-    _fields_ = [("buffers", c_void_p), ("rows", c_int64), ("seen", c_int64), ("longest", c_int64),
-                *((name, c_void_p) for name in ("tokens", "positions", "places", "steps", "ancestors", "sentences",
-                                                "firsts", "lengths"))]
 
 
 class Program:
@@ -92,13 +38,14 @@ class Program:
         d_model: the width D.  n_heads: the number of heads H.
 
     Attributes:
-        dtype: of what goes from one operation to the next: bf16 for int8.
+        typed, dtype: of what goes from one operation to the next: bf16 for int8.
         widths: of the buffers that it uses.
     """
 
     def __init__(self, precision: str, d_model: int, n_heads: int) -> None:
         self.precision, self.d_model, self.n_heads = precision, d_model, n_heads
-        self.dtype = torch.float32 if precision == "fp32" else torch.bfloat16
+        self.typed = "float32" if precision == "fp32" else "bfloat16"
+        self.dtype = DTYPES[self.typed]
         self.operations: list[Operation] = []
         self.widths: dict[int, int] = {}
         self._weights: list[Tensor] = []
@@ -163,21 +110,18 @@ class Program:
 
     def buffers(self, rows: int) -> dict[int, Tensor]:
         """Room for so many rows, but not for what is remembered."""
-        return {number: torch.empty(rows, width, dtype=Buffer(number).dtype(self.dtype))
+        return {number: torch.empty(rows, width, dtype=DTYPES[Buffer(number).type_name(self.typed)])
                 for number, width in self.widths.items() if number < Buffer.REMEMBERED}
 
     def run(self, step: Step) -> None:
         """Executes all operations."""
-        kernels.run("execute", self.dtype, self.address, len(self._array), step)
-
-    @property
-    def address(self) -> int:
-        """Where the operations are; no more can be added."""
-        return ctypes.addressof(self._array)
+        self.stack.run(step, kernels.call)
 
     @functools.cached_property
-    def _array(self) -> ctypes.Array[Operation]:
-        return (Operation * len(self.operations))(*self.operations)
+    def stack(self) -> Stack:
+        """What has been written; no more can be added."""
+        return Stack((Operation * len(self.operations))(*self.operations),
+                     [weight.flatten().view(torch.uint8).numpy() for weight in self._weights], self.widths, self.typed)
 
     def _attend(self, attention: MultiHeadAttention, operation: Operation) -> tuple[Buffer, nn.Linear]:
         width = self.d_model // self.n_heads

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from pellucid.decode.options import Hypothesis, length_penalty
+from pellucid.decode.options import Hypothesis
 
 
 @dataclass(frozen=True)
@@ -46,19 +45,6 @@ class Rows:
             torch.cat([self.tokens, tokens[:, None]], dim=1),
             torch.cat([self.log_p, log_p[:, None]], dim=1),
         )
-
-
-def hypothesis(tokens: list[int], log_p: list[float], eos: int, alpha: float) -> Hypothesis:
-    """The result made of tokens (`eos` among them if it ends there) and the log-probability of each."""
-    *_, log_probability = itertools.accumulate(log_p)  # in the order, and so with the rounding, of the search
-    finished = tokens[-1] == eos
-    return Hypothesis(
-        tokens=tuple(tokens[:-1] if finished else tokens),
-        score=log_probability / length_penalty(len(tokens), alpha),
-        log_probability=log_probability,
-        token_log_probabilities=tuple(log_p),
-        finished=finished,
-    )
 
 
 def ranked(hypotheses: list[Hypothesis]) -> list[Hypothesis]:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from pellucid.decode.beam_search import beam_search
-from pellucid.decode.compiled_search import compiled_search, knows
 from pellucid.decode.constraints import Rules
 from pellucid.decode.engine import Engine
 from pellucid.decode.greedy import greedy_search
@@ -54,11 +53,11 @@ def search(
     if sentences == 0:
         return []
     with torch.inference_mode():
-        state = step.start(source)
-        if isinstance(step, Engine) and knows(step, rules):
-            found = compiled_search(step, state, rules)
+        if isinstance(step, Engine) and step.knows(rules):
+            found = step.search(source, rules)
             if found is not None:
                 return found
+        state = step.start(source)
         if options.sample:
             return sample(step, state, rules)
         if options.beam_size == 1:

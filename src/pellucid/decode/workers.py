@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
-
-import torch
-
-from pellucid.decode.engine import Engine
-from pellucid.decode.step import Step
-from pellucid.nn import kernels
+from typing import TypeVar
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
-def each(decode: Callable[[Batch], Result], batches: Sequence[Batch], step: Step[Any, Any]) -> Iterator[Result]:
-    """decode(batch) for each batch, in order.
+def each(decode: Callable[[Batch], Result], batches: Sequence[Batch], threads: int,
+         use_threads: Callable[[int], None]) -> Iterator[Result]:
+    """decode(batch) for each batch, in order, `threads` of them at once.
 
-    The engine's kernels let other threads of Python run meanwhile, so it decodes as many batches at once as torch has
-    threads. The plain step's do not, and a single batch is better shared by all threads.
+    Args:
+        use_threads: how many threads a single `decode` takes, for the thread that calls this.
     """
-    threads = min(torch.get_num_threads(), len(batches))
-    if threads < 2 or not isinstance(step, Engine):
+    threads = min(threads, len(batches))
+    if threads < 2:
         yield from map(decode, batches)
         return
-    pool = ThreadPoolExecutor(threads, initializer=lambda: kernels.use_threads(1))
+    pool = ThreadPoolExecutor(threads, initializer=lambda: use_threads(1))
     try:
         yield from pool.map(decode, batches)
     finally:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pellucid.decode.generate import Generated
 from pellucid.decode.options import length_penalty
+from pellucid.decode.texts import Generated
 from pellucid.run import Run, Scored
 
 

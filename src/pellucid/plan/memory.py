@@ -11,10 +11,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.config import RunConfig
-from pellucid.decode.compiled_search import knows
 from pellucid.decode.constraints import Rules
 from pellucid.decode.engine import Engine, obstacle, step_for
-from pellucid.decode.generate import SPECIALS, batch_tokens, length_groups, search_options
+from pellucid.decode.texts import SPECIALS, batch_tokens, length_groups, search_options
 from pellucid.model.transformer import Transformer
 from pellucid.plan.rehearsal import Holdings, Ledger, Product, rehearsal
 from pellucid.plan.session import blank, model_of, session_of
@@ -119,7 +118,7 @@ def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, preci
         _search(step, shape, beam, at_once if is_engine else 1, ledger)
         held = ledger.peak(0)
         rules = Rules(search_options(config.decode), SPECIALS, torch.empty(1, 0, dtype=torch.int64), (0,))
-        if isinstance(step, Engine) and knows(step, rules):
+        if isinstance(step, Engine) and step.knows(rules):
             held.pop("logits", None)  # that search ranks them part by part
         return held
 

@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from pellucid.compiled import NAMES
 from pellucid.nn import kernels
 
 Holdings = dict[str, int]  # bytes, by what holds them
@@ -99,6 +100,6 @@ def rehearsal(compiled: bool, with_data: bool = False) -> Iterator[Ledger]:
         compiled: whether the run will have the kernels of nn/kernels.
         with_data: tensors have data after all, for code that must know where it lies.
     """
-    ledger = Ledger()
-    with kernels.rehearse(compiled), contextlib.nullcontext() if with_data else FakeTensorMode(), ledger:
+    ledger, data = Ledger(), contextlib.nullcontext() if with_data else FakeTensorMode()
+    with kernels.rehearse(NAMES if compiled else ()), data, ledger:
         yield ledger

@@ -9,68 +9,35 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterator
-from ctypes import c_float, c_int64, c_uint32, c_void_p
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from ctypes import c_float, c_int64, c_void_p
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-SOURCES = sorted(Path(__file__).parent.glob("*.cpp"))
-HEADERS = sorted(Path(__file__).parent.glob("*.h"))
-_SIGNATURES: dict[str, list[type]] = {
-    "drop": [c_void_p, c_void_p, c_int64, c_uint32, c_float, c_uint32, c_uint32],
-    "drop_float_to": [c_void_p, c_void_p, c_int64, c_uint32, c_float, c_uint32, c_uint32],
-    "add_dropped": [c_void_p, c_void_p, c_void_p, c_int64, c_uint32, c_float, c_uint32, c_uint32],
-    "layer_norm": [c_void_p] * 6 + [c_int64, c_int64, c_float],
-    "layer_norm_backward": [c_void_p] * 7 + [c_int64, c_int64],
-    "attend": [c_void_p, c_void_p],
-    "attend_backward": [c_void_p, c_void_p],
-    "soften_rows": [c_void_p, c_void_p],
-    "soften_rows_backward": [c_void_p, c_void_p, c_void_p],
-    "exponentiate": [c_void_p] * 5 + [c_int64, c_int64],
-    "r_drop": [c_void_p] * 5 + [c_float, c_int64, c_int64],
-    "execute": [c_void_p, c_int64, c_void_p],
-    "rank": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64],
-    "search": [c_void_p],
-}
-_SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
+SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
 _functions: dict[str, Callable[..., Any]] = {}
 
 
-def load(path: Path | None) -> None:
-    """Uses the compiled kernels at `path` from now on; with None, the plain equations.
-
-    Raises:
-        OSError: it is not a library that fits this processor and system.
-    """
+def load(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Uses these compiled functions from now on, by their names in C++ (see `compiled.Library`); the plain equations,
+    if there are none."""
     _functions.clear()
-    if path is None:
-        return
-    library = ctypes.CDLL(str(path))
-    for name, arguments in _SIGNATURES.items():
-        for suffix in _SUFFIX.values():
-            function = library[f"{name}_{suffix}"]
-            function.argtypes, function.restype = arguments, None
-            _functions[f"{name}_{suffix}"] = function
-    _functions["use_threads"] = library["use_threads"]
+    _functions.update(functions)
 
 
 @contextlib.contextmanager
-def rehearse(loaded: bool) -> Iterator[None]:
-    """Everything as if the kernels were loaded, or were not, and nothing computed by them: for tensors that have shapes
-    and no data."""
+def rehearse(names: Iterable[str]) -> Iterator[None]:
+    """Everything as if the functions of these names were loaded, and nothing computed by them: for tensors that have
+    shapes and no data."""
     before = dict(_functions)
-    _functions.clear()
-    if loaded:
-        _functions.update({f"{name}_{suffix}": _nothing for name in _SIGNATURES for suffix in _SUFFIX.values()})
+    load(dict.fromkeys(names, _nothing))
     try:
         yield
     finally:
-        _functions.clear()
-        _functions.update(before)
+        load(before)
 
 
 def _nothing(*arguments: Any) -> None:
@@ -84,7 +51,7 @@ def address(tensor: Tensor) -> int:
 
 def serve(*tensors: Tensor) -> bool:
     """Whether the kernels are loaded and take these tensors: on the CPU, in bf16 or fp32."""
-    return bool(_functions) and all(t.device.type == "cpu" and t.dtype in _SUFFIX for t in tensors)
+    return bool(_functions) and all(t.device.type == "cpu" and t.dtype in SUFFIX for t in tensors)
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
@@ -94,17 +61,21 @@ def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
 
 
 def run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
-    """Calls the kernel `name` for `dtype`; tensors go as pointers to their data, structures by
-    reference."""
-    _functions[f"{name}_{_SUFFIX[dtype]}"](*[
+    """Calls the kernel `name` for `dtype`; tensors go as pointers to their data, structures by reference."""
+    call(f"{name}_{SUFFIX[dtype]}", *[
         address(a) if isinstance(a, Tensor) else ctypes.byref(a) if isinstance(a, ctypes.Structure) else a
         for a in arguments])
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls a function by its name in C++."""
+    _functions[name](*arguments)
 
 
 def use_threads(count: int) -> None:
     """How many threads kernels and torch's own take when the calling thread calls them."""
     torch.get_num_threads()  # torch sets its own number when a thread first asks
-    _functions["use_threads"](c_int64(count))
+    call("use_threads", count)
 
 
 class Heads(ctypes.Structure):

@@ -452,7 +452,7 @@ static inline uint32_t exceeding(Lanes x, float bar) {
 struct Ranked {
     float *best;
     i64 *id, kept = 0;
-    float bar = -__builtin_inff(), highest = -3e38f, sum = 0;
+    float bar = -__builtin_inff(), highest = -3e38f, sum = 0, no_number = 0;
 
     void offer(i64 token, float value, const Wanted &wanted) {
         for (i64 j = 0; j < wanted.n_forbidden; j++)
@@ -473,6 +473,7 @@ struct Ranked {
             for (uint32_t above = exceeding(x, bar); above; above &= above - 1) {
                 i64 i = __builtin_ctz(above);
                 highest = x[i] > highest ? x[i] : highest;
+                no_number += x[i] - x[i];  // NaN, of NaN and of infinity
                 if (x[i] > bar) offer(first + start + i, x[i], wanted);
             }
         }
@@ -480,6 +481,7 @@ struct Ranked {
             highest = get(z[i]) > highest ? get(z[i]) : highest;
             if (get(z[i]) > bar) offer(first + i, get(z[i]), wanted);
         }
+        if (!wanted.probabilities) return;
         Lanes sums = {};
         for (i64 start = 0; start < whole; start += LANES) sums += exponential(read(z + start) - highest);
         for (i64 i = whole; i < size; i++) rest += exponential(get(z[i]) - highest);
@@ -487,7 +489,7 @@ struct Ranked {
     }
 
     void finish(const Wanted &wanted) {
-        float log_sum = highest + __builtin_logf(sum);
+        float log_sum = wanted.probabilities ? highest + __builtin_logf(sum) : no_number;
         for (i64 j = kept; j < wanted.count; j++) best[j] = -__builtin_inff(), id[j] = 0;
         for (i64 j = 0; j < wanted.count; j++) best[j] -= log_sum;
     }
@@ -555,7 +557,7 @@ BOTH(execute, (const void *operations, i64 count, const void *step),
      execute<T>((const Operation *)operations, count, *(const Step *)step))
 BOTH(rank, (const void *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
             i64 n_forbidden),
-     rank((const T *)logits, rows, vocabulary, {count, forbidden, n_forbidden, values, ids}))
+     rank((const T *)logits, rows, vocabulary, {true, count, forbidden, n_forbidden, values, ids}))
 
 // For the thread that calls, and no other.
 extern "C" void use_threads(i64 count) { omp_set_num_threads((int)count); }

@@ -3,7 +3,7 @@
 #pragma once
 #include "numbers.h"
 
-enum { SCALES = 9, REMEMBERED = 10 };  // buffers, as decode/program.py numbers them
+enum { SCALES = 9, REMEMBERED = 10 };  // buffers, as decode/layout.py numbers them
 
 // What goes in and out are numbers of buffers; the rest as each operation below tells.
 struct Operation {
@@ -26,9 +26,10 @@ struct Step {
     const i64 *firsts, *lengths;  // of each sentence, the first of its packed source rows and their number
 };
 
-// The `count` best of each row of logits [R, V], the lower id first among equals, and their log-probabilities;
-// `forbidden` take part in the sum of probabilities alone.
+// The `count` best of each row of logits [R, V], the lower id first among equals, and their log-probabilities, or only
+// their logits; `forbidden` take part in the sum of probabilities alone.
 struct Wanted {
+    bool probabilities;
     i64 count;
     const i64 *forbidden;
     i64 n_forbidden;

@@ -1,4 +1,4 @@
-// decode/compiled_search.py: greedy search and beam search over the engine's program, all steps in one call. What is
+// decode/frozen.py: greedy search and beam search over the engine's program, all steps in one call. What is
 // chosen, and in which order of rounding, is what decode/greedy.py and decode/beam_search.py choose.
 
 #pragma GCC optimize("no-associative-math")
@@ -14,10 +14,10 @@ struct Search {
     const float *places;
     const i64 *firsts, *lengths;  // of each sentence's source
     i64 longest, sentences, beam, layers, width;  // width: bytes of a key and its value
-    i64 bos, eos, pad, min_length, max_length, n_best;
+    i64 bos, eos, pad, min_length, max_length, n_best, scores;
     const double *penalties, *largest;  // by length: lp(Y), and the largest that a longer hypothesis can have
     i64 *tokens;       // out: [sentences, n_best, max_length], eos included
-    float *log_p;      // out, alike
+    float *log_p;      // out, alike; NaN in greedy search if no scores are asked for
     i64 *sizes;        // out: [sentences, n_best], 0 where there is none; untouched if a row had no finite logit
 };
 
@@ -37,8 +37,8 @@ struct Found {
 template <class T> class Walk {
   public:
     explicit Walk(const Search &search)
-        : q(search), greedy(search.beam == 1), count(greedy ? 1 : 2 * search.beam), per_sentence(1),
-          kept(search.sentences) {
+        : q(search), greedy(search.beam == 1), scores(search.scores || !greedy), count(greedy ? 1 : 2 * search.beam),
+          per_sentence(1), kept(search.sentences) {
         for (i64 i = 0; i < q.sentences; i++) alive.push_back(i), next.push_back({0, q.bos, 0, 0});
     }
 
@@ -61,7 +61,7 @@ template <class T> class Walk {
 
   private:
     const Search &q;
-    const bool greedy;
+    const bool greedy, scores;
     const i64 count;
     i64 seen = 0, per_sentence;
     std::vector<std::vector<Found>> kept;       // of each sentence, best first
@@ -101,10 +101,10 @@ template <class T> class Walk {
         execute_and_rank<T>(q.operations, q.count,
                             {q.buffers, rows(), seen, q.longest, tokens.data(), nullptr, q.places, steps.data(),
                              ancestors.data(), sentences.data(), q.firsts, q.lengths},
-                            {count, forbidden, seen <= q.min_length ? 3 : 2, values.data(), ids.data()});
+                            {scores, count, forbidden, seen <= q.min_length ? 3 : 2, values.data(), ids.data()});
         for (i64 i = 0; i < rows() * count; i++) {
             if (i % count == 0 && !std::isfinite(values[i])) return false;
-            values[i] = values[i] > 0 ? 0 : values[i];  // a rounded log softmax may exceed it
+            values[i] = !scores ? NAN : values[i] > 0 ? 0 : values[i];  // a rounded log softmax may exceed it
         }
         return true;
     }
