@@ -66,8 +66,8 @@ def test_the_sentences_that_differ_most_come_first_and_equal_ones_never() -> Non
     assert (found[0].a, found[0].b) == (0, 100)
 
 
-def generated(tokens: str, log_probability: float) -> Generated:
-    return Generated((Candidate(tokens.replace(" ", ""), tuple(tokens.split()), 0.0, log_probability),))
+def generated(tokens: str, log_probability: float, finished: bool = True) -> Generated:
+    return Generated((Candidate(tokens.replace(" ", ""), tuple(tokens.split()), 0.0, log_probability, finished),))
 
 
 def scored(tokens: str, log_probability: float) -> Scored:
@@ -97,3 +97,10 @@ def test_an_output_that_its_text_does_not_give_back_keeps_the_probability_of_the
     split_otherwise = [scored("ab", -7.0)]
     found = search_errors(run_that_scores(split_otherwise, 0.0), ["s"], outputs, references)
     assert (found.search_errors, found.model_errors) == (0, 1)
+
+
+def test_an_output_that_was_stopped_is_not_charged_for_an_end_that_it_does_not_have() -> None:
+    references, again = [scored("x y", -3.0)], [scored("x z", -7.0)]
+    for finished, errors in ((True, 1), (False, 0)):
+        found = search_errors(run_that_scores(again, 0.0), ["s"], [generated("x z", -2.0, finished)], references)
+        assert found.search_errors == errors

@@ -40,6 +40,11 @@ def test_files_and_functions_can_be_taken_in(path: Path) -> None:
         assert function.args.kwarg is None, f"{where} takes **{function.args.kwarg and function.args.kwarg.arg}"
 
 
+@pytest.mark.parametrize("path", [*SOURCE.rglob("*.cpp"), *SOURCE.rglob("*.h")], ids=lambda path: path.name)
+def test_lines_of_cpp_are_no_longer_than_those_of_python(path: Path) -> None:
+    assert max(map(len, path.read_text(encoding="utf-8").splitlines())) <= 120
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_every_module_says_what_it_is(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -117,7 +117,7 @@ def test_averaging_holds_fp64_sums_beside_the_optimizer() -> None:
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_the_cache_of_a_search_grows_with_its_length(compiled: bool, at_once: int) -> None:
-    short, long = (rehearse_decoding(config_of(), workload(), Shape(60, 10, steps), "fp32", compiled, at_once)
+    short, long = (rehearse_decoding(config_of(), workload(), Shape(60, 10, steps), "fp32", compiled, compiled, at_once)
                    for steps in (10, 40))
     rows, keys_and_values = 60 * 3 * (at_once if compiled else 1), 2 * SMALL.d_model * 4
     assert long["cache"] - short["cache"] >= 30 * rows * keys_and_values
@@ -132,7 +132,7 @@ def test_the_engine_allocates_what_its_rehearsal_says(precision: str) -> None:
         pytest.skip("no compiler")
     shape, beam = Shape(60, 10, 40), 3
     config = config_of()
-    held = rehearse_decoding(config, workload(), shape, precision, True, 1)
+    held = rehearse_decoding(config, workload(), shape, precision, True, True, 1)
     matrices = sum(p.numel() for p in model_of(config_of(), workload()).parameters() if p.dim() == 2)
     width = {"fp32": 4, "bf16": 2, "int8": 1}[precision]
     assert held["packed weights"] >= matrices * width
@@ -140,7 +140,7 @@ def test_the_engine_allocates_what_its_rehearsal_says(precision: str) -> None:
     assert held["cache"] >= cached * (4 if precision == "fp32" else 2)
     assert "logits" not in held  # ranked part by part, all steps in one call
     by_steps = replace(config, decode=replace(config.decode, no_repeat_ngram=2))
-    held = rehearse_decoding(by_steps, workload(), shape, precision, True, 1)
+    held = rehearse_decoding(by_steps, workload(), shape, precision, True, True, 1)
     assert held["logits"] == shape.sentences * beam * 300 * 4
     use_kernels(torch.device("cpu"), False)
 

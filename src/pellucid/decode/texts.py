@@ -27,12 +27,14 @@ class Candidate:
     Attributes:
         text: detokenised.  tokens: its pieces.
         score: log-probability over the length penalty.  log_probability: of the whole, in nats, eos included.
+        finished: it ended by itself; otherwise it was stopped at `decode.max_length`, and has no eos.
     """
 
     text: str
     tokens: tuple[str, ...]
     score: float
     log_probability: float
+    finished: bool = True
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def batch_tokens(by_engine: bool, config: DecodeConfig) -> int:
 def _candidate(hypothesis: Hypothesis, tokenizers: Tokenizers) -> Candidate:
     ids = list(hypothesis.tokens)
     return Candidate(tokenizers.target.decode(ids), tuple(tokenizers.target.pieces(ids)), hypothesis.score,
-                     hypothesis.log_probability)
+                     hypothesis.log_probability, hypothesis.finished)
 
 
 def length_groups(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -37,7 +37,8 @@ def search_errors(run: Run, sources: Sequence[str], generated: Sequence[Generate
                   references: Sequence[Scored]) -> SearchErrors:
     """Compares each output with its reference, both scored by the same pass through the model.
 
-    An output whose tokens are not those that its text is split into keeps the log-probability that the search gave it.
+    An output whose tokens are not those that its text is split into, or that was stopped before its end, keeps the
+    log-probability that the search gave it.
 
     Args:
         references: their scores, as `run.score` gives them.
@@ -50,12 +51,12 @@ def search_errors(run: Run, sources: Sequence[str], generated: Sequence[Generate
             continue
         n += 1
         best = found.hypotheses[0]
-        is_same = again.tokens[:-1] == best.tokens
+        is_same = best.finished and again.tokens[:-1] == best.tokens
         if best.tokens == reference.tokens[:-1]:
             exact += 1
             continue
         probability = again.log_probability if is_same else best.log_probability
-        score = probability / length_penalty(len(best.tokens) + 1, alpha)
+        score = probability / length_penalty(len(best.tokens) + best.finished, alpha)
         by_probability += reference.log_probability > probability
         by_score += reference.log_probability / length_penalty(len(reference.tokens), alpha) > score
     return SearchErrors(n, exact, by_probability, n - exact - by_probability, by_probability / max(n, 1), by_score)

@@ -118,12 +118,14 @@ def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
 
 def _search(config: RunConfig, workload: Workload, machine: Machine) -> tuple[Holdings, Shape, int]:
     """Of the groups of the most sentences and of the most tokens the larger: what is held, its shape; all groups."""
-    shapes = decoding_shapes(config, workload, decodes_by_engine(config, workload, machine.compiled))
+    by_engine = decodes_by_engine(config, workload, machine.compiled)
+    shapes = decoding_shapes(config, workload, by_engine)
     at_once = min(torch.get_num_threads(), len(shapes))
     precision = resolve(config.decode.precision, torch.device("cpu"))
     most = {max(shapes, key=lambda s: s.sentences), max(shapes, key=lambda s: s.sentences * s.target)}
-    held, shape = max(((rehearse_decoding(config, workload, shape, precision, machine.compiled, at_once), shape)
-                       for shape in sorted(most)), key=lambda one: _total(one[0]))
+    rehearsed = [(rehearse_decoding(config, workload, shape, precision, machine.compiled, by_engine, at_once), shape)
+                 for shape in sorted(most)]
+    held, shape = max(rehearsed, key=lambda one: _total(one[0]))
     return held, shape, len(shapes)
 
 

@@ -93,17 +93,17 @@ def decodes_by_engine(config: RunConfig, workload: Workload, compiled: bool) -> 
 
 
 def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, precision: str, compiled: bool,
-                      at_once: int) -> Holdings:
+                      by_engine: bool, at_once: int) -> Holdings:
     """The peak of reading the weights, and of searching for the outputs of a batch of sources, each output as long as
     `shape.target`; of a classifier's logits.
 
     The engine works by addresses, so its tensors have data: weights as at the start, and room that nothing writes to.
 
     Args:
+        by_engine: see `decodes_by_engine`.
         at_once: batches that the engine decodes beside each other.
     """
-    is_engine = decodes_by_engine(config, workload, compiled)
-    with rehearsal(compiled, with_data=is_engine) as ledger, torch.no_grad():
+    with rehearsal(compiled, with_data=by_engine) as ledger, torch.no_grad():
         with ledger.holding("weights"):
             model = model_of(config, workload).eval()
         with ledger.holding("weights being read"):
@@ -115,7 +115,7 @@ def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, preci
         with ledger.holding("packed weights"):
             step: Any = step_for(model, precision)
         beam = 1 if config.decode.sample else config.decode.beam_size
-        _search(step, shape, beam, at_once if is_engine else 1, ledger)
+        _search(step, shape, beam, at_once if by_engine else 1, ledger)
         held = ledger.peak(0)
         rules = Rules(search_options(config.decode), SPECIALS, torch.empty(1, 0, dtype=torch.int64), (0,))
         if isinstance(step, Engine) and step.knows(rules):

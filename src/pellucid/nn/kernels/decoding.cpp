@@ -1,6 +1,7 @@
-// decode/engine.py and decode/ranking.py: the layers over packed rows as a list of operations, run in one call. Each row
-// is computed alone and in one order of summation, so that its bits do not depend on the rows beside it. Nothing that
-// was seen is moved: a hypothesis finds its past through the rows that were its ancestors, its source by its sentence.
+// decode/engine.py and decode/ranking.py: the layers over packed rows as a list of operations, run in one call. Each
+// row is computed alone and in one order of summation, so that its bits do not depend on the rows beside it. Nothing
+// that was seen is moved: a hypothesis finds its past through the rows that were its ancestors, its source by its
+// sentence.
 
 #pragma GCC optimize("no-associative-math")  // sums in the order in which they are written
 #include "decoding.h"
@@ -130,7 +131,8 @@ static inline void put_products(Lanes (&x)[N], const Operation &o, i64 column, i
     for (i64 r = 0; r < N; r++) {
         Out *y = to + r * o.outer + column;
         x[r] += bias;
-        if constexpr (KIND == ADD_PRODUCT) write_some(y, o.scalar == 0 ? x[r] : o.scalar * read_some(y, count) + x[r], count);
+        if constexpr (KIND == ADD_PRODUCT)
+            write_some(y, o.scalar == 0 ? x[r] : o.scalar * read_some(y, count) + x[r], count);
         else write_some(y, o.variant == LINEAR ? x[r] : activate(x[r], o.variant), count);
     }
 }
@@ -157,7 +159,8 @@ static void tile(const Operation &o, const Step &s, const W *a, const W *panel, 
 
 // In bytes: `shift` takes the 128s out again, the row's scale and the column's gain give the numbers back.
 template <class W, class Out, i64 KIND, i64 N>
-static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8_t *panel, i64 row, i64 first, Out *to) {
+static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8_t *panel, i64 row, i64 first,
+                 Out *to) {
     IntLanes sum[4][N];
     Lanes x[4][N];
     for (i64 c = 0; c < 4; c++) {
@@ -228,7 +231,7 @@ template <class T> static void quantize(const Operation &o, const Step &s) {
     }
 }
 
-// ---- embeddings, norms and gates ------------------------------------------------------------------------------------------------
+// ---- embeddings, norms and gates ------------------------------------------------------------------------------------
 
 // Rows of the table `weight` [V, D], and their places, into the stream.
 static void embed(const Operation &o, const Step &s) {
@@ -337,8 +340,9 @@ static inline void mix(const float *p, const T **keys, i64 at, i64 seen, i64 wid
     for (; i < width; i += LANES) mix_some<1>(p, keys, at + i, seen, scale, out + i);
 }
 
-// softmax(scale · q Kᵀ) V for one row, all heads. keys[t] points to the key at t, its value lies `width · heads` behind;
-// as many pointers as there are keys, filled up to a multiple of sixteen; so many numbers p for each head, and one more.
+// softmax(scale · q Kᵀ) V for one row, all heads. keys[t] points to the key at t, its value lies `width · heads`
+// behind; as many pointers as there are keys, filled up to a multiple of sixteen; so many numbers p for each head, and
+// one more.
 template <class T, i64 WIDTH>
 static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads, i64 any_width, float scale, float *p,
                                 T *out) {
@@ -380,7 +384,8 @@ static inline void attend_row(const T *q, const T **keys, i64 seen, i64 heads, i
     else attend_heads<T, 0>(q, keys, seen, heads, width, scale, p, out);
 }
 
-// from [R, from_stride] queries the keys of its sentence: those in the buffer `keys`, from `keys_at` on, `stride` apart.
+// from [R, from_stride] queries the keys of its sentence: those in the buffer `keys`, from `keys_at` on, `stride`
+// apart.
 template <class T> static void attend_source(const Operation &o, const Step &s, float *p, const T **keys) {
     i64 d = o.heads * o.inner;
 #pragma omp for schedule(static)
@@ -499,14 +504,17 @@ template <class T> void rank(const T *logits, i64 rows, i64 vocabulary, const Wa
 #pragma omp parallel for schedule(static)
     for (i64 r = 0; r < rows; r++) {
         Ranked row = {wanted.values + r * wanted.count, wanted.ids + r * wanted.count};
-        for (i64 first = 0; first < vocabulary; first += PART)
-            row.see(logits + r * vocabulary + first, first, vocabulary - first < PART ? vocabulary - first : PART, wanted);
+        for (i64 first = 0; first < vocabulary; first += PART) {
+            i64 size = vocabulary - first < PART ? vocabulary - first : PART;
+            row.see(logits + r * vocabulary + first, first, size, wanted);
+        }
         row.finish(wanted);
     }
 }
 
 // The product's logits, PART columns at a time, which are ranked while they are near: nothing else remains of them.
-template <class A, class W> static void rank_products(const Operation &o, const Step &s, const Wanted &wanted, i64 block) {
+template <class A, class W>
+static void rank_products(const Operation &o, const Step &s, const Wanted &wanted, i64 block) {
 #pragma omp parallel
     {
         std::vector<float> logits(block * PART);
@@ -515,7 +523,8 @@ template <class A, class W> static void rank_products(const Operation &o, const 
         for (i64 row = 0; row < s.rows; row += block) {
             i64 end = row + block < s.rows ? row + block : s.rows;
             rows.clear();
-            for (i64 r = row; r < end; r++) rows.push_back({wanted.values + r * wanted.count, wanted.ids + r * wanted.count});
+            for (i64 r = row; r < end; r++)
+                rows.push_back({wanted.values + r * wanted.count, wanted.ids + r * wanted.count});
             for (i64 first = 0; first < o.outer; first += PART) {
                 Operation part = o;
                 part.outer = o.outer - first < PART ? o.outer - first : PART;

@@ -20,7 +20,7 @@ static inline void put(bf16 *p, float v) {  // round to nearest, ties to even
     *p = (bf16)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
-// e^x to about 2e-7, for x ≤ 88; 0 far below. 2^n · 2^f with 0 ≤ f < 1, 2^f by the polynomial of degree 5 that is nearest.
+// e^x to about 2e-7, for x ≤ 88; 0 far below. 2^n · 2^f with 0 ≤ f < 1, 2^f by the nearest polynomial of degree 5.
 template <class F> static inline F power_of_two(F f) {
     F p = 1.86712801e-3f * f + 9.01704157e-3f;
     p = p * f + 5.57998990e-2f;

@@ -132,9 +132,9 @@ static void exponentiate(T *z, const i64 *targets, float *highest, float *total,
 
 // ---- r_drop.py ------------------------------------------------------------------------------------------------------
 
-// Of the logits z of each target in both passes, [2, rows, width], the gradients by them in their place, without the part
-// of the truth; `truth` takes the sum of both log-probabilities of the target, `all` of every token's, `divergence`
-// KL(p‖q) + KL(q‖p).
+// Of the logits z of each target in both passes, [2, rows, width], the gradients by them in their place, without the
+// part of the truth; `truth` takes the sum of both log-probabilities of the target, `all` of every token's,
+// `divergence` KL(p‖q) + KL(q‖p).
 template <class T>
 static void r_drop(T *z, const i64 *targets, float *truth, float *all, float *divergence, float alpha, i64 rows,
                    i64 width) {
@@ -185,5 +185,6 @@ BOTH(layer_norm_backward, (const float *x, const float *gain, const float *mean,
      layer_norm_backward(x, gain, mean, inverse, (const T *)g, gx, partial, rows, width))
 BOTH(exponentiate, (void *z, const i64 *targets, float *highest, float *total, float *truth, i64 rows, i64 width),
      exponentiate((T *)z, targets, highest, total, truth, rows, width))
-BOTH(r_drop, (void *z, const i64 *targets, float *truth, float *all, float *divergence, float alpha, i64 rows, i64 width),
+BOTH(r_drop, (void *z, const i64 *targets, float *truth, float *all, float *divergence, float alpha, i64 rows,
+              i64 width),
      r_drop((T *)z, targets, truth, all, divergence, alpha, rows, width))
