@@ -161,6 +161,16 @@ def test_a_folder_that_is_no_finished_run_is_refused(trained: dict[str, Path], t
         assert str(folder) in error.value.where
 
 
+def test_damaged_weights_are_told_before_anything_is_done_with_the_run(trained: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(trained["copy"], tmp_path / "copy")
+    for file in (tmp_path / "copy" / "checkpoints").glob("*/model.safetensors"):
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged"):
+        pellucid.load(tmp_path / "copy")
+
+
 def test_a_run_can_be_moved(trained: dict[str, Path], tmp_path: Path, copy: Run) -> None:
     shutil.copytree(trained["copy"], tmp_path / "elsewhere")
     assert pellucid.load(tmp_path / "elsewhere").generate(["1 2 3"]) == copy.generate(["1 2 3"])

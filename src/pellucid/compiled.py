@@ -97,11 +97,21 @@ def use_kernels(device: torch.device, wanted: bool = True) -> str:
     """
     from pellucid.nn import kernels
 
+    global _is_chosen
+    _is_chosen = True
     library: Library | str = "plain: as configured"
     if wanted:
         library = find_library() if device.type == "cpu" else f"plain: the device is {device.type}"
     kernels.load({} if isinstance(library, str) else library.functions)
     return library if isinstance(library, str) else "compiled"
+
+
+def is_chosen() -> bool:
+    """Whether anybody has called `use_kernels` in this process."""
+    return _is_chosen
+
+
+_is_chosen = False
 
 
 def find_library() -> Library | str:

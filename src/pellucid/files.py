@@ -159,26 +159,48 @@ def check_folder(path: Path) -> None:
     Raises:
         CheckpointError: no folder, no manifest, a file missing, cut short or changed, a file that is no plain file.
     """
+    for name, (size, digest) in _entries(path).items():
+        _check(path, name, size, digest, sha256)
+
+
+def checked_sha256(path: Path, name: str) -> str:
+    """The SHA-256 of a file of a folder, which is compared with the manifest (see `remembered_sha256`).
+
+    Raises:
+        CheckpointError: as `check_folder`, or the manifest does not list it.
+    """
+    entries = _entries(path)
+    if name not in entries:
+        raise CheckpointError("a file of the checkpoint is missing", where=str(path / name), fix=REPAIR)
+    size, digest = entries[name]
+    _check(path, name, size, digest, remembered_sha256)
+    return digest
+
+
+def _entries(path: Path) -> dict[str, tuple[int, str]]:
+    """The size and the SHA-256 of each file, as the manifest has them."""
     if (path / MANIFEST).is_symlink():
         raise CheckpointError("the manifest is no plain file", where=str(path / MANIFEST))
     manifest = read_json(path / MANIFEST)
     try:
         if manifest["format"] != _FORMAT:
             raise ValueError(f"its format is {manifest['format']!r}, this version reads {_FORMAT}")
-        entries = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in manifest["files"].items()}
+        return {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in manifest["files"].items()}
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise CheckpointError("the manifest is damaged", where=str(path / MANIFEST), why=str(error)) from error
-    for name, (size, digest) in entries.items():
-        file = path / name
-        if Path(name).name != name or file.is_symlink() or not file.is_file():
-            raise CheckpointError("a file of the checkpoint is missing or is no plain file", where=str(file),
-                                  fix=REPAIR)
-        if file.stat().st_size != size:
-            raise CheckpointError(f"a file of the checkpoint has {file.stat().st_size:,} bytes where {size:,} were "
-                                  "written", where=str(file), why="it was cut short or replaced", fix=REPAIR)
-        if sha256(file) != digest:
-            raise CheckpointError("a file of the checkpoint is damaged", where=str(file),
-                                  why="its SHA-256 is not the one in manifest.json", fix=REPAIR)
+
+
+def _check(folder: Path, name: str, size: int, digest: str, digest_of: Callable[[Path], str]) -> None:
+    file = folder / name
+    if Path(name).name != name or file.is_symlink() or not file.is_file():
+        raise CheckpointError("a file of the checkpoint is missing or is no plain file", where=str(file),
+                              fix=REPAIR)
+    if file.stat().st_size != size:
+        raise CheckpointError(f"a file of the checkpoint has {file.stat().st_size:,} bytes where {size:,} were "
+                              "written", where=str(file), why="it was cut short or replaced", fix=REPAIR)
+    if digest_of(file) != digest:
+        raise CheckpointError("a file of the checkpoint is damaged", where=str(file),
+                              why="its SHA-256 is not the one in manifest.json", fix=REPAIR)
 
 
 def read_json(path: Path) -> Any:

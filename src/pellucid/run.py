@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -14,16 +15,18 @@ from pellucid.config import DecodeConfig, RunConfig, Task
 from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.data.tokenizers.interface import EOS
-from pellucid.decode.kept import Kept
+from pellucid.decode.kept import KeptWeights
 from pellucid.decode.texts import Generated, answers, length_groups, search_options
 from pellucid.errors import CheckpointError, ConfigError
-from pellucid.files import REPAIR, read_json
+from pellucid.files import checked_sha256, read_json
 from pellucid.run_folder import read_config
 
 if TYPE_CHECKING:
     from pellucid.decode.generate import ModelSearcher
     from pellucid.model.classifier import Classifier
     from pellucid.model.transformer import Transformer
+
+WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,14 @@ class Scored:
         return sum(self.token_log_probabilities)
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Weights that have been checked and not been read: model.safetensors in a checkpoint folder, and its SHA-256."""
+
+    folder: Path
+    sha256: str
+
+
 class Run:
     """A model with its tokenizer and configuration.
 
@@ -54,7 +65,7 @@ class Run:
     earlier process has packed.
 
     Args:
-        model: built already, or the checkpoint folder that it is read from when it is needed.
+        model: built already, or the weights that it is made of when it is needed.
 
     Attributes:
         tokenizers: text to ids and back, for both sides.
@@ -62,24 +73,25 @@ class Run:
     """
 
     def __init__(self, folder: Path, config: RunConfig, tokenizers: Tokenizers,
-                 model: Transformer | Classifier | Path) -> None:
+                 model: Transformer | Classifier | Weights) -> None:
         self.folder, self.config, self.tokenizers, self._model = folder, config, tokenizers, model
-        self._places: dict[str, Kept] = {}  # by precision
+        self._reading = Lock()
+        self._places: dict[str, KeptWeights] = {}  # by precision
 
     def __repr__(self) -> str:
-        parameters = sum(p.numel() for p in self.model.parameters())
-        return f"<pellucid run {self.folder}: {self.config.task}, {parameters:,} parameters>"
+        return f"<pellucid run {self.folder}: {self.config.task}>"
 
-    @cached_property
+    @property
     def model(self) -> Transformer | Classifier:
         """A torch.nn.Module, in evaluation mode, on the GPU where there is one.
 
         Raises:
-            CheckpointError: the weights are those of another architecture, or damaged.
+            CheckpointError: the weights are those of another architecture, or not those of when the run was opened.
         """
-        if not isinstance(self._model, Path):
-            return self._model
-        return _read_model(self.config, self.tokenizers, self._model)
+        with self._reading:
+            if isinstance(self._model, Weights):
+                self._model = _read_model(self.config, self.tokenizers, self._model)
+        return self._model
 
     def generate(self, texts: Sequence[str], beam_size: int | None = None, n_best: int | None = None,
                  prefixes: Sequence[str] | None = None, options: DecodeConfig | None = None,
@@ -116,13 +128,13 @@ class Run:
                 searcher.keep(kept)
             return answers(searcher, self.tokenizers, texts, asked, limit, prefixes, progress, first)
 
-    def _kept(self, precision: str) -> Kept | None:
+    def _kept(self, precision: str) -> KeptWeights | None:
         """Where packed weights are kept, as long as nobody has asked for the model, and so may have changed it."""
-        if "model" in vars(self) or not isinstance(self._model, Path) or self.config.train.kernels != "auto":
+        if not isinstance(self._model, Weights) or self.config.train.kernels != "auto":
             return None
         if precision not in self._places:
-            weights = self._model / "model.safetensors"
-            self._places[precision] = Kept(self.folder, weights, self.config, precision)
+            file, digest = self._model.folder / WEIGHTS, self._model.sha256
+            self._places[precision] = KeptWeights(self.folder, file, digest, self.config, self.tokenizers, precision)
         return self._places[precision]
 
     def _searcher(self, options: DecodeConfig) -> ModelSearcher:
@@ -195,23 +207,34 @@ def build_model(config: RunConfig, tokenizers: Tokenizers, seed: int) -> Transfo
     return build(config.model, tokenizers.source.size, tokenizers.target.size, shared=tokenizers.shared, seed=seed)
 
 
-def _read_model(config: RunConfig, tokenizers: Tokenizers, checkpoint: Path) -> Transformer | Classifier:
+def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> Transformer | Classifier:
+    import torch
+
+    from pellucid.compiled import is_chosen
+    from pellucid.train.checkpoint import load_weights
+
+    if not is_chosen():
+        _choose_kernels(config)
+    model = build_model(config, tokenizers, seed=0)
+    load_weights(model, weights.folder)
+    if checked_sha256(weights.folder, WEIGHTS) != weights.sha256:
+        raise CheckpointError("the weights were replaced after the run was opened", where=str(weights.folder),
+                              fix="open it again")
+    return model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu")).eval()
+
+
+def _choose_kernels(config: RunConfig) -> None:
     import torch
 
     from pellucid.compiled import use_kernels
     from pellucid.precision import keep_kernels
-    from pellucid.train.checkpoint import load_weights
 
-    model = build_model(config, tokenizers, seed=0)
-    load_weights(model, checkpoint)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     keep_kernels()
-    use_kernels(device, config.train.kernels == "auto")
-    return model.to(device).eval()
+    use_kernels(torch.device("cuda" if torch.cuda.is_available() else "cpu"), config.train.kernels == "auto")
 
 
 def load(folder: str | Path) -> Run:
-    """Opens a run folder with its best weights, which are read, and checked, when they are needed first.
+    """Opens a run folder with its best weights, which are checked now, and read when they are first needed.
 
     Raises:
         CheckpointError: no run folder, nothing trained in it yet, or something in it is damaged.
@@ -224,7 +247,8 @@ def load(folder: str | Path) -> Run:
     best = read_json(folder / "best.json")
     if not isinstance(best, dict) or Path(str(best.get("checkpoint"))).name != best.get("checkpoint"):
         raise CheckpointError("best.json is damaged", where=str(folder / "best.json"))
-    checkpoint = folder / "checkpoints" / best["checkpoint"]
-    if not (checkpoint / "model.safetensors").is_file():
-        raise CheckpointError("the best checkpoint is missing", where=str(checkpoint), fix=REPAIR)
-    return Run(folder, config, load_tokenizers(folder / "tokenizer"), checkpoint)
+    checkpoint, tokenizers = folder / "checkpoints" / best["checkpoint"], load_tokenizers(folder / "tokenizer")
+    run = Run(folder, config, tokenizers, Weights(checkpoint.absolute(), checked_sha256(checkpoint, WEIGHTS)))
+    if "torch" in sys.modules:  # its work in this process is done with the kernels from now on
+        _choose_kernels(config)
+    return run

@@ -127,6 +127,22 @@ def test_learned_positions_end_a_search_by_steps_where_the_table_ends() -> None:
     assert [engine.knows(each) for each in rules] == [True, False]
 
 
+def test_a_source_that_learned_positions_do_not_reach_is_refused_in_one_call_too() -> None:
+    ids = torch.randint(4, V, (2, 30))
+    with pytest.raises(ValueError, match="learned positions end"):
+        search(Engine(made(position="learned"), "fp32"), (ids, None), 2, SearchOptions(max_length=9), SPECIALS)
+
+
+@pytest.mark.parametrize("place", [7, MANY - 3])
+def test_logits_that_are_no_numbers_are_told_without_scores_too(place: int) -> None:
+    model = made(MANY)
+    with torch.no_grad():
+        model.output.weight[place] = torch.nan
+    for scores in (True, False):
+        with pytest.raises(NumericalError):
+            search(Engine(model, "fp32"), sources(9), 9, SearchOptions(beam_size=1, scores=scores), SPECIALS)
+
+
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 0.03), ("int8", 0.1)])
 @pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
 def test_probabilities_are_those_of_the_plain_step_within_rounding(parts: dict[str, Any], precision: str,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import shutil
 import subprocess
@@ -17,18 +16,20 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.compiled import find_library, use_kernels
+from pellucid.compiled import use_kernels
 from pellucid.config import DecodeConfig, ModelConfig, from_mapping
 from pellucid.decode import kept
 from pellucid.decode.engine import Engine
-from pellucid.decode.frozen import Frozen, key_of, knows, read, save
-from pellucid.decode.kept import FrozenSearcher, Kept
+from pellucid.decode.frozen import Frozen, knows, read, save
+from pellucid.decode.kept import FrozenSearcher, KeptWeights
 from pellucid.decode.layout import Buffer
 from pellucid.decode.options import Hypothesis, SearchOptions, Specials
 from pellucid.decode.search import search
+from pellucid.errors import CheckpointError
+from pellucid.files import sha256
 from pellucid.model.build import build
 from pellucid.nn import kernels
-from pellucid.run import Run, load
+from pellucid.run import WEIGHTS, Run, Weights, load
 from pellucid.train import run as train_run
 from pellucid.train.journal import Reporter
 
@@ -80,9 +81,8 @@ def found_by(frozen: Frozen, options: SearchOptions) -> list[list[Hypothesis]] |
 @pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())) or "default")
 def test_what_is_read_back_finds_what_the_engine_finds(precision: str, parts: dict[str, Any], tmp_path: Path) -> None:
     engine = engine_of(precision, parts)
-    save(engine.frozen(24, 24), tmp_path / "kept", "a key")
-    assert read(tmp_path / "kept", "another key", kernels.call) is None
-    frozen = read(tmp_path / "kept", "a key", kernels.call)
+    save(engine.frozen(24, 24), tmp_path / "kept")
+    frozen = read(tmp_path / "kept", kernels.call)
     assert frozen is not None
     longest = max(map(len, SOURCES))
     ids = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in SOURCES])
@@ -92,14 +92,14 @@ def test_what_is_read_back_finds_what_the_engine_finds(precision: str, parts: di
 
 @pytest.mark.parametrize("damage", ["weights", "decoder", "about.json", "manifest.json", "target_places.npy"])
 def test_what_is_damaged_is_not_read(damage: str, tmp_path: Path) -> None:
-    save(engine_of("bf16", {}).frozen(24, 24), tmp_path, "key")
+    save(engine_of("bf16", {}).frozen(24, 24), tmp_path)
     file = tmp_path / damage
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    assert read(tmp_path, "key", kernels.call) is None
+    assert read(tmp_path, kernels.call) is None
     file.unlink()
-    assert read(tmp_path, "key", kernels.call) is None
+    assert read(tmp_path, kernels.call) is None
 
 
 def test_no_scores_are_summed_where_none_are_asked_for() -> None:
@@ -140,7 +140,7 @@ def empty(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
 
 
 def asks_for_the_model(run: Run) -> bool:
-    return "model" in vars(run)
+    return not isinstance(run._model, Weights)
 
 
 @pytest.mark.parametrize("options", [
@@ -179,34 +179,88 @@ def test_a_model_that_may_have_changed_is_asked_itself(folder: Path, empty: Path
     assert load(folder).generate(TEXTS) == load(folder).generate(TEXTS)
 
 
-def test_other_weights_or_code_or_a_gpu_leave_it_unused(folder: Path, empty: Path, tmp_path: Path,
-                                                        monkeypatch: pytest.MonkeyPatch) -> None:
-    library = find_library()
-    assert not isinstance(library, str)
+def place_of(run: Run, **other: Any) -> KeptWeights:
+    weights = run._model
+    assert isinstance(weights, Weights)
+    named = {"weights": weights.folder / WEIGHTS, "sha256": weights.sha256, "config": run.config,
+             "tokenizers": run.tokenizers, **other}
+    return KeptWeights(run.folder, named["weights"], named["sha256"], named["config"], named["tokenizers"], "auto")
+
+
+def test_whatever_the_weights_depend_on_has_a_place_of_its_own(folder: Path, empty: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    load(folder).generate(TEXTS)
     run = load(folder)
-    expected, config = run.generate(TEXTS), run.config
-    weights = next((folder / "checkpoints").glob(f"{json.loads((folder / 'best.json').read_text())['checkpoint']}"
-                                                 "/model.safetensors"))
-    options = replace(config.decode)
 
-    def opened(path: Path = weights) -> FrozenSearcher | None:
-        return Kept(folder, path, config, options.precision).open(options, lambda: pytest.fail("asked"))
+    def is_there(**other: Any) -> bool:
+        found = place_of(run, **other).open(run.config.decode, lambda: pytest.fail("asked"))
+        assert found is None or isinstance(found, FrozenSearcher)
+        return found is not None
 
-    assert opened() is not None
-    other = tmp_path / "model.safetensors"
-    other.write_bytes(weights.read_bytes()[:-1] + b"\1")
-    assert opened(other) is None
-    assert opened(tmp_path / "nowhere") is None
-    with monkeypatch.context() as patch:
-        patch.setattr(kept, "_CODE", [*kept._CODE, other])
-        assert opened() is None
-    with monkeypatch.context() as patch:
-        patch.setattr(kept, "_DEVICES", [str(other)])
-        assert opened() is None
-    with monkeypatch.context() as patch:
-        patch.setenv("CXX", "false")
-        assert opened() is None
+    assert is_there()
+    assert not is_there(sha256="0" * 64)
+    assert not is_there(tokenizers=replace(run.tokenizers, shared=not run.tokenizers.shared))
+    assert not is_there(config=replace(run.config, model=replace(run.config.model, norm="rmsnorm")))
+    for name, value in (("_CODE", [*kept._CODE, "more"]), ("_DEVICES", [str(folder)])):
+        with monkeypatch.context() as patch:
+            patch.setattr(kept, name, value)
+            assert not is_there()
+    for name, value in (("CXX", "false"), ("ONEDNN_MAX_CPU_ISA", "AVX2")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert not is_there()
+
+
+def test_what_is_damaged_is_made_again(folder: Path, empty: Path) -> None:
+    expected = load(folder).generate(TEXTS)
+    (weights,) = empty.rglob("weights")
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     assert load(folder).generate(TEXTS) == expected
+    assert weights.read_bytes() == whole
+
+
+def test_only_the_last_few_are_kept(folder: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        with monkeypatch.context() as patch:
+            patch.setattr(kept, "_CODE", [str(number)])
+            load(folder).generate(TEXTS)
+    assert len(list(empty.rglob("weights"))) == 3
+
+
+def test_weights_that_are_replaced_in_between_are_neither_read_nor_kept(folder: Path, empty: Path,
+                                                                        tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "run")
+    run = load(tmp_path / "run")
+    place = place_of(run)
+    weights = run._model
+    assert isinstance(weights, Weights)
+    file = weights.folder / WEIGHTS
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    manifest = file.parent / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(weights.sha256, sha256(file)))
+    with pytest.raises(CheckpointError, match="replaced"):
+        run.generate(TEXTS)
+    place.keep(lambda source, target: pytest.fail("kept"))
+    assert not list(empty.rglob("weights"))
+
+
+def test_a_long_source_or_a_prefix_goes_to_the_model(folder: Path, empty: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = load(folder).generate(TEXTS)
+    shutil.rmtree(empty)
+    monkeypatch.setattr(kept, "LONGEST_SOURCE", 3)
+    assert load(folder).generate(TEXTS) == expected
+    run = load(folder)
+    assert run.generate([TEXTS[2]]) == [expected[2]]  # two symbols and an end
+    assert not asks_for_the_model(run)
+    assert run.generate([TEXTS[3]]) == [expected[3]]
+    assert asks_for_the_model(run)
+    run = load(folder)
+    assert run.generate(["1 2"], prefixes=["4 4"])[0].text.startswith("4 4")
+    assert asks_for_the_model(run)
 
 
 def test_where_the_cache_cannot_be_written_the_texts_are_the_same(folder: Path, empty: Path) -> None:
@@ -222,7 +276,7 @@ def test_where_a_logit_is_no_number_the_model_takes_over(folder: Path, empty: Pa
     """Its plain search knows what to say of it."""
     load(folder).generate(TEXTS)
     run = load(folder)
-    place = Kept(folder, run._model / "model.safetensors", run.config, "auto")  # type: ignore[operator]
+    place = place_of(run)
     searcher = place.open(run.config.decode, lambda: run._searcher(run.config.decode))
     assert searcher is not None
     searcher._frozen.target_places[1] = math.nan
@@ -232,7 +286,7 @@ def test_where_a_logit_is_no_number_the_model_takes_over(folder: Path, empty: Pa
     assert searcher.search([source], options, [[]], [0]) == expected
 
 
-def test_what_the_kernel_knows_is_asked_of_the_options(folder: Path, empty: Path) -> None:
+def test_what_the_kernel_knows_is_asked_of_the_options() -> None:
     frozen = engine_of("fp32", {}).frozen(24, 24)
     vocabulary = frozen.decoder.widths[Buffer.LOGITS]
     assert vocabulary == V
@@ -240,4 +294,3 @@ def test_what_the_kernel_knows_is_asked_of_the_options(folder: Path, empty: Path
     for options in (SearchOptions(max_length=25), SearchOptions(sample=True), SearchOptions(no_repeat_ngram=2),
                     SearchOptions(beam_size=20, max_length=9)):
         assert not knows(options, SPECIALS, vocabulary, 24)
-    assert key_of(empty) is None

@@ -55,7 +55,6 @@ def main(program: str, words: Sequence[str]) -> int:
 
     other_than(arguments.output, arguments.input, arguments.prefix)
     run = load(arguments.run)
-    gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
     options = search_options(run.config, arguments, overrides)
     prefixes = None if arguments.prefix is None else read_lines(str(arguments.prefix))
     number, told = 0, arguments.json or options.n_best > 1  # whether scores are
@@ -72,6 +71,7 @@ def main(program: str, words: Sequence[str]) -> int:
                         write(f"{number}\t{hypothesis.score:.4f}\t{_one_line(hypothesis.text)}")
                 else:
                     write(_one_line(generated.text))
+            gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
     return 0
 
 

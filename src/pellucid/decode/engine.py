@@ -169,11 +169,17 @@ class Engine:
         return frozen.search(tokens.numpy(), lengths.numpy(), rules.options, rules.specials)
 
     def frozen(self, source: int, target: int) -> Frozen:
-        """What needs no torch to search, for sources and outputs of at most so many tokens, or as many as positions
-        allow."""
-        of_source, of_target = (places.first(int(min(count, places.limit))).numpy() for places, count in (
-            (self.source_places, source), (self.target_places, target)))
-        return Frozen(self.encoder.stack, self.decoder.stack, of_source, of_target, self.layers, kernels.call)
+        """What needs no torch to search, for sources and outputs of at most so many tokens.
+
+        Raises:
+            ValueError: learned positions end before.
+        """
+        return Frozen(self.encoder.stack, self.decoder.stack, self.source_places.first(source).numpy(),
+                      self.target_places.first(target).numpy(), self.layers, self.decoder.call)
+
+    def largest(self, source: int, target: int) -> Frozen:
+        """The same for so many tokens, or as many as there are positions."""
+        return self.frozen(int(min(source, self.source_places.limit)), int(min(target, self.target_places.limit)))
 
     def start(self, source: tuple[Tensor, Tensor | None]) -> Memory:
         """Encodes (ids [B, S], real [B, S] or None), padding at the end."""
@@ -181,7 +187,7 @@ class Engine:
         longest, rows = int(lengths.max()), len(lengths)
         buffers = self.encoder.buffers(len(tokens))
         firsts = encode(self.encoder.stack, self._pointers(buffers), tokens.numpy(), lengths.numpy(),
-                        self.source_places.first(longest).numpy(), kernels.call)
+                        self.source_places.first(longest).numpy(), self.encoder.call)
         return Memory(buffers[Buffer.SOURCE], torch.from_numpy(firsts), lengths, longest, torch.arange(rows),
                       torch.empty(rows, 0, dtype=torch.int32), torch.empty(0, self.layers, dtype=torch.int64))
 

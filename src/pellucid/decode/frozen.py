@@ -147,14 +147,14 @@ def at(array: NDArray[Any]) -> int:
     return int(array.ctypes.data)
 
 
-def save(frozen: Frozen, folder: Path, key: str) -> None:
+def save(frozen: Frozen, folder: Path) -> None:
     """Writes the folder whole, or not at all; pointers become places in the file of weights, counted from 1.
 
     Raises:
         OutputError: disk full, no permission.
     """
     def fill(place: Path) -> None:
-        about: dict[str, Any] = {"key": key, "layers": frozen.layers, "typed": frozen.decoder.typed}
+        about: dict[str, Any] = {"layers": frozen.layers, "typed": frozen.decoder.typed}
         with (place / "weights").open("wb") as file:
             for name, stack in (("encoder", frozen.encoder), ("decoder", frozen.decoder)):
                 where = {}
@@ -165,7 +165,8 @@ def save(frozen: Frozen, folder: Path, key: str) -> None:
                 operations = type(stack.operations)(*stack.operations)
                 for operation in operations:
                     for pointer in Operation.POINTERS:
-                        setattr(operation, pointer, where.get(getattr(operation, pointer)))
+                        address = getattr(operation, pointer)
+                        setattr(operation, pointer, None if address is None else where[address])
                 (place / name).write_bytes(operations)
                 about[name] = {str(int(number)): width for number, width in stack.widths.items()}
         np.save(place / "source_places", frozen.source_places)
@@ -175,20 +176,9 @@ def save(frozen: Frozen, folder: Path, key: str) -> None:
     write_folder(folder, fill)
 
 
-def key_of(folder: Path) -> str | None:
-    """The key of what `save` wrote there."""
-    try:
-        about = read_json(folder / "about.json")
-    except CheckpointError:
-        return None
-    return str(about["key"]) if isinstance(about, dict) and "key" in about else None
-
-
-def read(folder: Path, key: str, call: Call) -> Frozen | None:
-    """What `save` wrote under this key; None where there is nothing, or something else, or not all of it."""
-    if key_of(folder) != key:
-        return None
-    with contextlib.suppress(CheckpointError):
+def read(folder: Path, call: Call) -> Frozen | None:
+    """What `save` wrote; None where there is nothing, or not all of it."""
+    with contextlib.suppress(CheckpointError, OSError):
         check_folder(folder)
         about = read_json(folder / "about.json")
         weights: NDArray[np.uint8] = np.memmap(folder / "weights", dtype=np.uint8, mode="r")

@@ -15,7 +15,7 @@ from pellucid.data.batching import pad
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS
 from pellucid.decode.engine import Engine, step_for
-from pellucid.decode.kept import Kept
+from pellucid.decode.kept import KeptWeights
 from pellucid.decode.options import Hypothesis, SearchOptions
 from pellucid.decode.search import search
 from pellucid.decode.texts import SPECIALS, Generated, answers, batch_tokens, length_groups, search_options
@@ -50,10 +50,10 @@ class ModelSearcher:
     def use_threads(self, count: int) -> None:
         kernels.use_threads(count)
 
-    def keep(self, place: Kept) -> None:
+    def keep(self, place: KeptWeights) -> None:
         """Puts the engine's weights where a later process finds them."""
         if isinstance(self.step, Engine):
-            place.keep(self.step.frozen)
+            place.keep(self.step.largest)
 
 
 def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], config: DecodeConfig, max_source: int,

@@ -38,6 +38,7 @@ class Program:
         d_model: the width D.  n_heads: the number of heads H.
 
     Attributes:
+        call: calls a function of the kernels by its name.
         typed, dtype: of what goes from one operation to the next: bf16 for int8.
         widths: of the buffers that it uses.
     """
@@ -46,6 +47,7 @@ class Program:
         self.precision, self.d_model, self.n_heads = precision, d_model, n_heads
         self.typed = "float32" if precision == "fp32" else "bfloat16"
         self.dtype = DTYPES[self.typed]
+        self.call = kernels.caller()
         self.operations: list[Operation] = []
         self.widths: dict[int, int] = {}
         self._weights: list[Tensor] = []
@@ -115,7 +117,7 @@ class Program:
 
     def run(self, step: Step) -> None:
         """Executes all operations."""
-        self.stack.run(step, kernels.call)
+        self.stack.run(step, self.call)
 
     @functools.cached_property
     def stack(self) -> Stack:

@@ -72,6 +72,12 @@ def call(name: str, *arguments: Any) -> None:
     _functions[name](*arguments)
 
 
+def caller() -> Callable[..., None]:
+    """`call` of what is loaded now, whatever is loaded later."""
+    functions = dict(_functions)
+    return lambda name, *arguments: functions[name](*arguments)
+
+
 def use_threads(count: int) -> None:
     """How many threads kernels and torch's own take when the calling thread calls them."""
     torch.get_num_threads()  # torch sets its own number when a thread first asks

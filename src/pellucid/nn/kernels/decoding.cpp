@@ -484,6 +484,7 @@ struct Ranked {
         }
         for (i64 i = whole; i < size; i++) {
             highest = get(z[i]) > highest ? get(z[i]) : highest;
+            no_number += get(z[i]) - get(z[i]);
             if (get(z[i]) > bar) offer(first + i, get(z[i]), wanted);
         }
         if (!wanted.probabilities) return;
