@@ -161,7 +161,7 @@ def test_a_folder_that_is_no_finished_run_is_refused(trained: dict[str, Path], t
         assert str(folder) in error.value.where
 
 
-def test_damaged_weights_are_told_before_anything_is_done_with_the_run(trained: dict[str, Path], tmp_path: Path) -> None:
+def test_damaged_weights_are_told_when_the_run_is_opened(trained: dict[str, Path], tmp_path: Path) -> None:
     shutil.copytree(trained["copy"], tmp_path / "copy")
     for file in (tmp_path / "copy" / "checkpoints").glob("*/model.safetensors"):
         content = bytearray(file.read_bytes())
