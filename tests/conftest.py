@@ -42,6 +42,21 @@ def either_way(request: pytest.FixtureRequest) -> Iterator[str]:
     use_kernels(torch.device("cpu"), False)
 
 
+@pytest.fixture(scope="module")
+def compiled_kernels() -> Iterator[None]:
+    """The kernels are loaded. Only where nothing can compile them is there nothing to test: tests/test_compiled.py
+    fails where they could be, and are not."""
+    import torch
+
+    from pellucid.compiled import use_kernels
+
+    state = use_kernels(torch.device("cpu"))
+    if state != "compiled":
+        pytest.skip(state)
+    yield
+    use_kernels(torch.device("cpu"), False)
+
+
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 SELF_CLOSED = {"image", "rect"}
 

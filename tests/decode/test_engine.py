@@ -27,6 +27,8 @@ from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
 from pellucid.nn import kernels
 
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
+
 V = 40
 SPECIALS = Specials(bos=2, eos=3, pad=0)
 PARTS: list[dict[str, Any]] = [
@@ -40,16 +42,6 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "sample": {"sample": True, "seed": 5, "n_best": 2}, "long": {"beam_size": 3, "min_length": 7},
     "no repeats": {"beam_size": 2, "no_repeat_ngram": 2}, "short": {"beam_size": 3, "max_length": 3},
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compiled() -> Any:
-    """The engine needs the kernels."""
-    state = use_kernels(torch.device("cpu"))
-    if state != "compiled":
-        pytest.skip(state)
-    yield
-    use_kernels(torch.device("cpu"), False)
 
 
 def made(vocabulary: int = V, **parts: Any) -> Transformer:

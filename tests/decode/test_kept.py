@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.compiled import use_kernels
 from pellucid.config import DecodeConfig, ModelConfig, from_mapping
 from pellucid.decode import kept
 from pellucid.decode.engine import Engine
@@ -32,6 +31,8 @@ from pellucid.nn import kernels
 from pellucid.run import WEIGHTS, Run, Weights, load
 from pellucid.train import run as train_run
 from pellucid.train.journal import Reporter
+
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
 V = 40
 SPECIALS = Specials(bos=2, eos=3, pad=0)
@@ -50,16 +51,6 @@ RUN: dict[str, Any] = {
     "decode": {"beam_size": 2, "max_length": 8},
 }
 TEXTS = ["1 2 3", "", "5 5", "4 1 2 3 5"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compiled() -> Any:
-    """The engine needs the kernels."""
-    state = use_kernels(torch.device("cpu"))
-    if state != "compiled":
-        pytest.skip(state)
-    yield
-    use_kernels(torch.device("cpu"), False)
 
 
 def engine_of(precision: str, parts: dict[str, Any]) -> Engine:

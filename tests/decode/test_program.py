@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -11,19 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pellucid.compiled import use_kernels
 from pellucid.decode.layout import Buffer, Step
 from pellucid.decode.program import Program
 
-
-@pytest.fixture(autouse=True, scope="module")
-def compiled() -> Any:
-    """A program is for the kernels."""
-    state = use_kernels(torch.device("cpu"))
-    if state != "compiled":
-        pytest.skip(state)
-    yield
-    use_kernels(torch.device("cpu"), False)
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
 
 def product(x: Tensor, layer: nn.Linear, precision: str) -> Tensor:
