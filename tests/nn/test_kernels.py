@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -20,17 +20,8 @@ from pellucid.nn.masks import Mask
 from pellucid.nn.r_drop import linear_r_drop
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 
+pytestmark = pytest.mark.usefixtures("compiled_kernels")  # unloaded only where a test compares
 BITS = 2**32
-
-
-@pytest.fixture(autouse=True, scope="module")
-def kernels_either_way() -> Iterator[None]:
-    """Here the kernels are loaded, and unloaded where a test compares."""
-    state = use_kernels(torch.device("cpu"))
-    if state != "compiled":
-        pytest.skip(state)
-    yield
-    use_kernels(torch.device("cpu"), False)
 
 
 def outputs(compute: Callable[[], list[Tensor]], loaded: bool) -> list[Tensor]:

@@ -14,19 +14,11 @@ from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
 from pellucid.train.run import train
 
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
 MODEL = {"d_model": 32, "n_heads": 2, "d_ff": 64, "dropout": 0.0}
 VARIANTS = [{}, {"residual": "post"}, {"residual": "deepnorm"}, {"norm": "rmsnorm"}, {"position": "rotary"},
             {"position": "t5"}, {"position": "transformer_xl"}, {"attention": "window", "window": 3},
             {"attention": "linear"}, {"feed_forward": "swiglu"}, {"tie_embeddings": False}, {"n_heads": 8}]
-
-
-@pytest.fixture(autouse=True)
-def unloaded() -> Any:
-    state = use_kernels(torch.device("cpu"))
-    if state != "compiled":
-        pytest.skip(state)
-    yield
-    use_kernels(torch.device("cpu"), False)
 
 
 def losses(config: RunConfig, out: Path, stop_at: Any) -> list[float]:
