@@ -1,8 +1,8 @@
 """Promise 01: a training killed with SIGKILL at random moments, and started again, ends with the same bytes.
 
     python tests/promises/01_exact_resume.py                      small runs, five kills each
-    python tests/promises/01_exact_resume.py --count 1 --kills 3 --reference runs/multi30k-en-de \\
-        multi30k-en-de --data.train.source train.en …             a recipe, against a run that was never interrupted
+    python tests/promises/01_exact_resume.py --count 1 --kills 3 --reference runs/multi30k-en-de-quick \\
+        multi30k-en-de-quick --data.train.source train.en …      a recipe, against a run that was never interrupted
 
 Whatever follows the flags goes to `pellucid train`. Without --reference, the uninterrupted run is made first.
 """
