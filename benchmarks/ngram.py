@@ -1,7 +1,7 @@
-"""What n-grams make of a run's data: `python -m benchmarks.ngram RUN [--order 5] [--json FILE]`.
+"""What n-grams make of a run's data: `python -m benchmarks.ngram RUN [--split test] [--order 5] [--json FILE]`.
 
 The unigram model and modified Kneser–Ney learn from the targets of the run's training split and are scored on those of
-its validation split, as the very ids that the run reads; so is the run. N-grams do not see the source.
+another split, as the very ids that the run reads; so is the run. N-grams do not see the source.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pellucid.run import Run, load
 from pellucid.train.validation import mean_loss
 
 
-def rows(run: Run, order: int) -> list[dict[str, Any]]:
-    """Nats and perplexity of each model over the validation targets, ends of sequences counted as tokens."""
+def rows(run: Run, split: str, order: int) -> list[dict[str, Any]]:
+    """Nats and perplexity of each model over the targets of `split`, ends of sequences counted as tokens."""
     splits = open_splits(run.config, run.folder)
-    train, held_out = (open_corpus(splits[name], run.tokenizers, run.config) for name in ("train", "validation"))
+    train, held_out = (open_corpus(splits[name], run.tokenizers, run.config) for name in ("train", split))
     learned, scored = targets(train), targets(held_out)
     size = run.tokenizers.target.size
     nats = {name: -float(KneserNey(learned, n, size).log_probabilities(scored).sum())
@@ -51,15 +51,17 @@ def main() -> None:
     """Parses, measures, prints, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="a run folder of the task seq2seq")
+    parser.add_argument("--split", default="validation", help="of which the targets are")
     parser.add_argument("--order", type=int, default=5, help="of the n-grams")
     parser.add_argument("--json", type=Path, help="where to write the results")
     args = parser.parse_args()
-    found = rows(load(args.run), args.order)
+    found = rows(load(args.run), args.split, args.order)
     for row in found:
         print(f"{row['model']:<28} perplexity {row['perplexity']:8.2f} a token, "
               f"{row['perplexity_per_character']:8.2f} a character")
     if args.json:
-        args.json.write_text(json.dumps({**machine.describe(), "rows": found}, indent=1) + "\n", encoding="utf-8")
+        told = {**machine.describe(), "split": args.split, "rows": found}
+        args.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
