@@ -79,9 +79,12 @@ def test_in_fp32_the_engine_finds_what_the_plain_step_finds(parts: dict[str, Any
     prefixes = [[]] * 5 + [[7, 8], [9]]
     plain = search(TransformerStep(model), source, 7, asked, SPECIALS, prefixes)
     fast = search(Engine(model, "fp32"), source, 7, asked, SPECIALS, prefixes)
-    assert [[h.tokens for h in one] for one in fast] == [[h.tokens for h in one] for one in plain]
-    for ours, theirs in zip(fast, plain):
-        assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-4)
+    for ours, theirs in zip(fast, plain, strict=True):
+        scores = [h.score for h in theirs]
+        assert [h.score for h in ours] == pytest.approx(scores, abs=1e-4)
+        for mine, other in zip(ours, theirs, strict=True):
+            if sum(abs(other.score - score) < 1e-4 for score in scores) == 1:
+                assert mine.tokens == other.tokens  # among equals, as without residuals, rounding decides
 
 
 def by_steps(engine: Engine, source: tuple[torch.Tensor, torch.Tensor], count: int,
