@@ -11,7 +11,9 @@ import gzip
 import json
 import re
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TextIO
+
+from pellucid.data.text_lines import read_lines
 
 _NOTE = re.compile(r"（[^（）]*）|〖[^〖〗]*〗|\([^()]*\)|\{[^{}]*\}")
 _UNSPOKEN = re.compile(r"\W*")
@@ -33,8 +35,8 @@ def main() -> None:
     parser.add_argument("--field", default="text", help="the column of the poem")
     args = parser.parse_args()
     read, changed = 0, 0
-    with _text(args.table, "rt") as table, _text(args.clean, "wt") as clean:
-        for line in table:
+    with _writer(args.clean) as clean:
+        for line in read_lines(str(args.table)):
             row = json.loads(line)
             poem = without_notes(row[args.field])
             read, changed = read + 1, changed + (poem != row[args.field])
@@ -43,10 +45,8 @@ def main() -> None:
     print(f"{args.clean}: {changed:,} of {read:,} poems had notes or gaps")
 
 
-def _text(path: Path, mode: Literal["rt", "wt"]) -> TextIO:
-    if path.suffix == ".gz":
-        return gzip.open(path, mode, encoding="utf-8")
-    return path.open(mode, encoding="utf-8")
+def _writer(path: Path) -> TextIO:
+    return gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8")
 
 
 if __name__ == "__main__":

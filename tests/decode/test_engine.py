@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from pellucid.config import ModelConfig
 from pellucid.decode.beam_search import beam_search
 from pellucid.decode.constraints import Rules
 from pellucid.decode.engine import Engine, obstacle
+from pellucid.decode.generate import score_targets
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.options import Hypothesis, SearchOptions, Specials
 from pellucid.decode.ranking import best_tokens
@@ -79,12 +81,16 @@ def test_in_fp32_the_engine_finds_what_the_plain_step_finds(parts: dict[str, Any
     prefixes = [[]] * 5 + [[7, 8], [9]]
     plain = search(TransformerStep(model), source, 7, asked, SPECIALS, prefixes)
     fast = search(Engine(model, "fp32"), source, 7, asked, SPECIALS, prefixes)
-    for ours, theirs in zip(fast, plain, strict=True):
+    for ours, theirs, ids, real in zip(fast, plain, *source, strict=True):
         scores = [h.score for h in theirs]
         assert [h.score for h in ours] == pytest.approx(scores, abs=1e-4)
-        for mine, other in zip(ours, theirs, strict=True):
-            if sum(abs(other.score - score) < 1e-4 for score in scores) == 1:
-                assert mine.tokens == other.tokens  # among equals, as without residuals, rounding decides
+        taught = score_targets(model, [(ids[real].numpy(), np.array([*h.tokens, SPECIALS.eos])) for h in ours], 1000)
+        for mine, other, expected in zip(ours, theirs, taught, strict=True):
+            told = mine.token_log_probabilities  # without eos, where the longest length stopped it
+            assert told == pytest.approx(expected[: len(told)], abs=1e-4)
+            tied = sum(abs(other.score - score) < 1e-4 for score in scores) > 1
+            assert mine.tokens == other.tokens or tied  # among equals, as without residuals, rounding decides
+        assert len({h.tokens for h in ours}) == len({h.tokens for h in theirs})
 
 
 def by_steps(engine: Engine, source: tuple[torch.Tensor, torch.Tensor], count: int,
