@@ -102,8 +102,9 @@ template <class T> static float normalise(const T *z, float *p, i64 width) {
     for (i64 i = 0; i < width; i++) top = get(z[i]) > top ? get(z[i]) : top;
 #pragma omp simd reduction(+ : sum)
     for (i64 i = 0; i < width; i++) sum += p[i] = exponential(get(z[i]) - top);
+    const float inverse = 1 / sum;
 #pragma omp simd
-    for (i64 i = 0; i < width; i++) p[i] /= sum;
+    for (i64 i = 0; i < width; i++) p[i] *= inverse;
     return top + __builtin_logf(sum);
 }
 
