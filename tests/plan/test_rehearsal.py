@@ -125,11 +125,10 @@ def test_the_cache_of_a_search_grows_with_its_length(compiled: bool, at_once: in
     assert ("packed weights" in long) == compiled
 
 
+@pytest.mark.usefixtures("compiled_kernels")
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_the_engine_allocates_what_its_rehearsal_says(precision: str) -> None:
     """Weights, keys and values by hand; and as much in a real search as in the rehearsed one."""
-    if use_kernels(torch.device("cpu")) != "compiled":
-        pytest.skip("no compiler")
     shape, beam = Shape(60, 10, 40), 3
     config = config_of()
     held = rehearse_decoding(config, workload(), shape, precision, True, True, 1)
