@@ -58,9 +58,9 @@ def either_way(request: pytest.FixtureRequest) -> Iterator[str]:
     use_kernels(torch.device("cpu"), False)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def compiled_kernels() -> Iterator[None]:
-    """The compiled kernels are loaded, until the module's last test."""
+    """The compiled kernels are loaded for a test."""
     import torch
 
     from pellucid.compiled import use_kernels

@@ -141,7 +141,6 @@ def test_the_engine_allocates_what_its_rehearsal_says(precision: str) -> None:
     by_steps = replace(config, decode=replace(config.decode, no_repeat_ngram=2))
     held = rehearse_decoding(by_steps, workload(), shape, precision, True, True, 1)
     assert held["logits"] == shape.sentences * beam * 300 * 4
-    use_kernels(torch.device("cpu"), False)
 
 
 def test_operations_by_hand() -> None:
