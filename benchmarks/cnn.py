@@ -52,8 +52,7 @@ class ConvolutionalClassifier(nn.Module):
         """(batch, n) → logits (batch, labels)."""
         x = self.embedding(ids).transpose(1, 2)
         maxima = [convolve(x).relu().amax(dim=2) for convolve in self.filters]
-        logits: Tensor = self.output(self.dropout(torch.cat(maxima, dim=1)))
-        return logits
+        return self.output(self.dropout(torch.cat(maxima, dim=1)))
 
     @torch.no_grad()
     def constrain(self) -> None:
@@ -88,7 +87,7 @@ def train(splits: dict[str, list[Sentence]], words: int, labels: int, seed: int)
         model.train()
         for ids, wanted in batches(sentences):
             optimizer.zero_grad()
-            F.cross_entropy(model(ids), wanted).backward()  # type: ignore[no-untyped-call]
+            F.cross_entropy(model(ids), wanted).backward()
             optimizer.step()
             model.constrain()
         validated, last = accuracy(model, splits["validation"]), accuracy(model, splits["test"])
