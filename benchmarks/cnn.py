@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks import machine
 from pellucid.data.splits import open_splits
-from pellucid.run import load
+from pellucid.runs.run import load
 
 D_WORD, FILTERS, WIDTHS, DROPOUT, MAX_NORM = 300, 100, (3, 4, 5), 0.5, 3.0
 BATCH, EPOCHS = 50, 25

@@ -31,7 +31,7 @@ from benchmarks.decode_limit import Bound, bound_of
 from benchmarks.limit import Limit
 from benchmarks.processes import Runner, interleave, say
 from benchmarks.reference import Gate, Verdict
-from pellucid.run import load
+from pellucid.runs.run import load
 
 SYSTEMS: list[tuple[str, str]] = [
     ("pellucid", "int8"), ("pellucid", "bf16"), ("pellucid", "fp32"), ("pellucid", "plain fp32"),

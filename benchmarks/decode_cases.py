@@ -20,10 +20,10 @@ from benchmarks.decode_job import BOS, EOS, PAD, UNK, Call, Ids, Job, Search, We
 from benchmarks.reference import SIZES, new_model
 from benchmarks.workloads import FIRST, MODELS, lengths_of
 from pellucid.data.corpus import shorten, source_ids
-from pellucid.evaluate.runs import pairs_of
+from pellucid.evaluate.evaluate import pairs_of
 from pellucid.evaluate.translation import bleu_tokenizer
 from pellucid.model.transformer import Transformer
-from pellucid.run import Run, load
+from pellucid.runs.run import Run, load
 
 LENGTHS = {"captions": 1000, "passages": 64}  # sentences: as long as Multi30k's, and of 256 tokens
 PASSAGE = 256

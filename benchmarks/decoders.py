@@ -169,9 +169,9 @@ class Pellucid(Batched):
         import torch
 
         from benchmarks.reference import model_of
-        from pellucid.compiled import use_kernels
-        from pellucid.decode.engine import obstacle, step_for
-        from pellucid.decode.stepper import TransformerStep
+        from pellucid.engine.engine import obstacle, step_for
+        from pellucid.kernels.compiled import use_kernels
+        from pellucid.model.stepper import TransformerStep
 
         super().__init__(job)
         torch.set_num_threads(THREADS)
@@ -188,8 +188,8 @@ class Pellucid(Batched):
 
     def __call__(self, calls: list[Call], budget: int) -> dict[int, Ids]:
         from benchmarks.reference import search_batch
-        from pellucid.decode.workers import each
-        from pellucid.nn import kernels
+        from pellucid.engine.workers import each
+        from pellucid.kernels import calls as kernels
 
         batches = [(call, [call.sentences[place] for place in group]) for call in calls
                    for group in groups([len(self.job.sources[i]) for i in call.sentences], budget)]

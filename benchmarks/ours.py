@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from pellucid.compiled import use_kernels
 from pellucid.config import ModelConfig, RunConfig, TrainConfig
 from pellucid.data.batching import Batches, collate
 from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build, build_classifier
 from pellucid.precision import keep_kernels, resolve
 from pellucid.train.checkpoint import CheckpointStore

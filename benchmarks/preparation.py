@@ -70,9 +70,9 @@ def prepare(corpus: Path, run: Path) -> dict[str, float]:
     """What `pellucid train` does before there is a model, up to the first batch; then the order of a second epoch."""
     from pellucid.data.batching import Batches
     from pellucid.data.splits import open_splits
-    from pellucid.run_folder import prepare_tokenizers
+    from pellucid.runs.folder import prepare_tokenizers
     from pellucid.train.journal import Reporter
-    from pellucid.train.run import read_corpus, remember_data
+    from pellucid.train.train import read_corpus, remember_data
 
     config, reporter = config_for(corpus), Reporter()
     run.mkdir(exist_ok=True)

@@ -20,14 +20,14 @@ from torch import Tensor
 from benchmarks.decode_job import EOS, Call, Ids, Job, Search, Weights, groups
 from pellucid.config import ModelConfig
 from pellucid.data.batching import pad
-from pellucid.decode.generate import score_targets
-from pellucid.decode.options import Hypothesis, SearchOptions, length_penalty
-from pellucid.decode.search import search
-from pellucid.decode.step import Step
-from pellucid.decode.stepper import TransformerStep
-from pellucid.decode.texts import SPECIALS
 from pellucid.model.build import build
+from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
+from pellucid.runs.generate import score_targets
+from pellucid.runs.texts import SPECIALS
+from pellucid.search.options import Hypothesis, SearchOptions, length_penalty
+from pellucid.search.search import search
+from pellucid.search.step import Step
 
 ROUNDING = 1e-4  # nats, of a score and of a logit
 TRIALS = 24

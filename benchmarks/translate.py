@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.convert import to_ctranslate2
 from benchmarks.decode_cases import run_case
-from pellucid.run import load
+from pellucid.runs.run import load
 
 PENALTY = "0.6"
 ROOT = Path(__file__).parents[1]

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks import machine
 from pellucid.data.splits import open_splits
 from pellucid.evaluate.significance import SentenceStatistics, bootstrap_interval, mean_percentage
-from pellucid.run import Run, load
+from pellucid.runs.run import Run, load
 
 _CHARACTER = r"[\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 _LINES = [rf"{_CHARACTER}{{{n}}}[，、；：？！]{_CHARACTER}{{{n}}}[。；？！]" for n in (5, 7)]

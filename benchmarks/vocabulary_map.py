@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.convert import words_of
 from pellucid.data.corpus import Corpus, Sequences, open_corpus
 from pellucid.data.splits import open_splits
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 PARTNERS, FREQUENT = 32, 256
 

@@ -34,7 +34,7 @@ def load_kernels() -> None:
     and kernels that could be compiled but are not fail here. Where PELLUCID_REQUIRE_KERNELS is set, nothing skips."""
     import torch
 
-    from pellucid.compiled import use_kernels
+    from pellucid.kernels.compiled import use_kernels
 
     state = use_kernels(torch.device("cpu"))
     if state == "plain: no C++ compiler" or state.startswith("plain: not tried on "):
@@ -48,7 +48,7 @@ def either_way(request: pytest.FixtureRequest) -> Iterator[str]:
     """The plain equations, then the compiled kernels: what holds for the one holds for the other."""
     import torch
 
-    from pellucid.compiled import use_kernels
+    from pellucid.kernels.compiled import use_kernels
 
     if request.param == "compiled":
         load_kernels()
@@ -63,7 +63,7 @@ def compiled_kernels() -> Iterator[None]:
     """The compiled kernels are loaded for a test."""
     import torch
 
-    from pellucid.compiled import use_kernels
+    from pellucid.kernels.compiled import use_kernels
 
     load_kernels()
     yield

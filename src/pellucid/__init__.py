@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pellucid.config import DecodeConfig, ModelConfig, RunConfig
     from pellucid.errors import UserError
     from pellucid.model.build import build, build_classifier
-    from pellucid.run import Run, load
+    from pellucid.runs.run import Run, load
 
-_HOMES = {"load": "pellucid.run", "Run": "pellucid.run", "build": "pellucid.model.build",
+_HOMES = {"load": "pellucid.runs.run", "Run": "pellucid.runs.run", "build": "pellucid.model.build",
           "build_classifier": "pellucid.model.build", "ModelConfig": "pellucid.config",
           "DecodeConfig": "pellucid.config", "RunConfig": "pellucid.config", "UserError": "pellucid.errors"}
 

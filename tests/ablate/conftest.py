@@ -12,7 +12,7 @@ import yaml
 
 from pellucid.ablate import processes, report
 from pellucid.ablate.study import Study, read_study
-from pellucid.strict_reader import merge
+from pellucid.config.reader import merge
 
 STUDY: dict[str, Any] = {
     "base": "copy",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pellucid.ablate import calibrate
+from pellucid.ablate.agenda import with_budget
 from pellucid.ablate.cells import cells_of
-from pellucid.ablate.plan import with_budget
 from pellucid.ablate.processes import cores
 from pellucid.ablate.study import Study
 from pellucid.cli import main

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from pellucid.ablate.agenda import Planned, plan
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.outcome import Divergence, Outcome, divergence, last_screen, write_outcome
-from pellucid.ablate.plan import Planned, plan
 from pellucid.ablate.report import escaped, in_words, latex, markdown, write_report
 from pellucid.ablate.results import Result, as_data, change, results_of
 from pellucid.ablate.study import Study

@@ -14,7 +14,7 @@ from benchmarks import peers, workloads
 from benchmarks.limit import flops, products
 from benchmarks.textbook import Textbook
 from benchmarks.worker import our_updates, read
-from pellucid.compiled import use_kernels
+from pellucid.kernels.compiled import use_kernels
 
 TINY = replace(workloads.MODELS["tiny"], d_model=32, n_heads=2, d_ff=48, encoder_layers=1, decoder_layers=2,
                vocabulary=50)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from pellucid.config import RunConfig, from_mapping
+from pellucid.config.reader import merge
 from pellucid.data.corpus import Corpus, _chunks, open_corpus, shorten, source_ids
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
 from pellucid.errors import DataError
-from pellucid.strict_reader import merge
 
 LINES = ["a b c\tx y", "\tx", "b\t", "c c c c c c\tx", "a\tx x x x x x x", "b a\ty x", "   \ty"]
 

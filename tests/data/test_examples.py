@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pellucid.config import RunConfig, from_mapping
+from pellucid.config.reader import merge
 from pellucid.data import examples
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, open_corpus
@@ -18,7 +19,6 @@ from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import ConfigError
-from pellucid.strict_reader import merge
 
 WORDS = ["lower", "lowest", "newer", "newest", "wider", "widest"]
 PAIRS = [(" ".join(words), " ".join(reversed(words))) for words in itertools.product(WORDS, repeat=3)]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pellucid.config import from_mapping
-from pellucid.data.grammar import splits
-from pellucid.strict_reader import merge, nest
+from pellucid.config.reader import merge, nest
+from pellucid.data.generated.grammar import splits
 
 TINY: dict[str, Any] = {
     "data": {"generated": {"task": "copy", "train": 60, "validation": 10, "test": 10, "symbols": 6, "min_length": 3,
@@ -49,7 +49,7 @@ def tiny() -> Callable[..., dict[str, Any]]:
 def train_tiny(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
     """A function: trains a configuration by the path that the command line takes; gives the run folder."""
     from pellucid.train.journal import Reporter
-    from pellucid.train.run import train
+    from pellucid.train.train import train
 
     def run(mapping: dict[str, Any]) -> Path:
         train(from_mapping(mapping), tmp_path / "run", Reporter(io.StringIO()))

@@ -14,8 +14,8 @@ import pytest
 
 from pellucid.ablate.study import StudyFile
 from pellucid.config import RunConfig, TokenizerConfig
-from pellucid.data.doctor.advice import ADVICE
-from pellucid.data.tasks import TASKS
+from pellucid.data.generated.tasks import TASKS
+from pellucid.doctor.advice import ADVICE
 from pellucid.model import build
 from pellucid.recipes import read_recipe, recipe_names
 from pellucid.studies import study_names

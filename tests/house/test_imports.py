@@ -21,7 +21,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 BELOW = {
     "errors": set(),
     "strict_reader": {"errors"},
-    "config": {"errors", "strict_reader", "config_checks"}, "config_checks": {"errors", "config"},
+    "config": {"errors", "strict_reader", "checks"}, "checks": {"errors", "config"},
     "files": {"errors"},
     "recipes": {"errors"}, "studies": {"errors", "recipes"},
     "compiled": {"nn", "files"},

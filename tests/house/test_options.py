@@ -16,8 +16,8 @@ import pellucid
 from pellucid.config import DataConfig, ModelConfig, RunConfig, TokenizerConfig, TrainConfig, differences, from_mapping
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import open_corpus
+from pellucid.data.generated.tasks import CLASSIFICATION, TASKS
 from pellucid.data.splits import open_splits
-from pellucid.data.tasks import CLASSIFICATION, TASKS
 from pellucid.data.tokenizers import train_tokenizers
 from pellucid.model.build import (
     ATTENTIONS,
@@ -207,7 +207,7 @@ def test_an_override_changes_its_key_alone(key: str, value: Any, tiny: Tiny) -> 
 
 
 def _laid(mapping: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    from pellucid.strict_reader import merge, nest
+    from pellucid.config.reader import merge, nest
 
     return merge(mapping, nest(key, value))
 

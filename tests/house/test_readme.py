@@ -20,7 +20,7 @@ from pellucid.ablate.cells import cells_of
 from pellucid.ablate.study import read_study
 from pellucid.cli import VERBS, main
 from pellucid.config import from_mapping
-from pellucid.data.grammar import splits
+from pellucid.data.generated.grammar import splits
 from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.recipes import read_recipe, recipe_names
 from pellucid.studies import study_names

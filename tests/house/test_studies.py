@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from pellucid.ablate import calibrate
+from pellucid.ablate.agenda import calibrate as calibrate_cells
+from pellucid.ablate.agenda import plan
 from pellucid.ablate.cells import cells_of
-from pellucid.ablate.plan import calibrate as calibrate_cells
-from pellucid.ablate.plan import plan
 from pellucid.ablate.study import read_study
 from pellucid.cli.arguments import split_overrides
 from pellucid.config import from_mapping
+from pellucid.config.reader import merge
 from pellucid.recipes import read_recipe
-from pellucid.strict_reader import merge
 from pellucid.studies import study_names
 
 NAMES = study_names()

@@ -25,7 +25,7 @@ from pellucid.inspection.record import attentions, spoken, without_head
 from pellucid.inspection.shapes import shapes
 from pellucid.model.build import build, build_classifier
 from pellucid.nn.positional_encoding import alibi_slopes
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 SMALL: dict[str, Any] = {"d_model": 12, "n_heads": 3, "d_ff": 8, "encoder_layers": 2, "decoder_layers": 2,
                          "dropout": 0.1, "max_length": 20}

@@ -14,7 +14,7 @@ from pellucid.errors import ConfigError
 from pellucid.inspection.figures import draw_cross_attention
 from pellucid.inspection.record import record_attention
 from pellucid.model.build import build, build_classifier
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 SMALL: dict[str, Any] = {"d_model": 12, "n_heads": 3, "d_ff": 8, "encoder_layers": 2, "decoder_layers": 2,
                          "dropout": 0.0, "max_length": 20}

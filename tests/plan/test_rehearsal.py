@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.compiled import use_kernels
 from pellucid.config import DecodeConfig, ModelConfig, RunConfig, TrainConfig
+from pellucid.kernels.compiled import use_kernels
 from pellucid.plan.memory import (
     flops_per_token,
     largest_shapes,
@@ -160,7 +160,7 @@ def test_the_batches_that_may_take_most() -> None:
 
 def test_the_kernels_are_as_before_afterwards() -> None:
     state = use_kernels(torch.device("cpu"))
-    from pellucid.nn import kernels
+    from pellucid.kernels import calls as kernels
 
     before = dict(kernels._functions)
     with rehearsal(compiled=True):

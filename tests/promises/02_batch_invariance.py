@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pellucid
 from pellucid.config import DecodeConfig
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 SIZES = (1, 7, 64)
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pellucid.checkup import check_up
 from pellucid.config import from_mapping
+from pellucid.doctor.checkup import check_up
 
 Lines = list[str]
 SPLITS = ("train", "validation", "test")
@@ -279,7 +279,7 @@ def is_found(seeded: Seeded, found: list[dict[str, Any]], clean: list[dict[str, 
 
 def bundled() -> Corpus:
     """The grammar's sentences."""
-    from pellucid.data.grammar import splits
+    from pellucid.data.generated.grammar import splits
 
     made = splits(train=20_000, validation=1_000, test=1_000)
     return Corpus({name: ([a for a, _ in getattr(made, name)], [b for _, b in getattr(made, name)])

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from pellucid.config import RunConfig, from_mapping
+from pellucid.config.reader import merge
 from pellucid.files import write_bytes
-from pellucid.strict_reader import merge
-from pellucid.train import run as train_run
+from pellucid.train import train as train_run
 from pellucid.train.journal import Reporter
 
 TINY: dict[str, Any] = {

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from pellucid.run import load
-from pellucid.train import run as train_run
+from pellucid.runs.run import load
+from pellucid.train import train as train_run
 from pellucid.train.averaging import MovingAverage, mean_of
 from pellucid.train.validation import mean_loss
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
-from pellucid.train.run import train
+from pellucid.kernels.compiled import use_kernels
+from pellucid.train.train import train
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 MODEL = {"d_model": 32, "n_heads": 2, "d_ff": 64, "dropout": 0.0}

@@ -13,10 +13,10 @@ import torch
 
 from pellucid.config import RunConfig
 from pellucid.errors import CheckpointError, ConfigError
-from pellucid.evaluate.runs import evaluate_runs
-from pellucid.run import load
-from pellucid.run_folder import tokenizer_options
-from pellucid.train import run as train_run
+from pellucid.evaluate.evaluate import evaluate_runs
+from pellucid.runs.folder import tokenizer_options
+from pellucid.runs.run import load
+from pellucid.train import train as train_run
 from pellucid.train.dry_run import dry_run
 from pellucid.train.journal import read_metrics
 

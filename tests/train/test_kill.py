@@ -25,7 +25,7 @@ from pathlib import Path
 import torch, yaml
 from pellucid.config import from_mapping
 from pellucid.files import write_bytes
-from pellucid.train import run as train_run
+from pellucid.train import train as train_run
 from pellucid.train.journal import Reporter
 
 config, out, moments = from_mapping(yaml.safe_load(Path(sys.argv[1]).read_text())), Path(sys.argv[2]), eval(sys.argv[3])

@@ -13,7 +13,7 @@ import torch
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder
 from pellucid.precision import resolve
-from pellucid.train import run as train_run
+from pellucid.train import train as train_run
 
 Through = Callable[..., dict[str, Any]]
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pellucid.config import from_mapping
-from pellucid.strict_reader import merge
+from pellucid.config.reader import merge
 from pellucid.train import validation
 from pellucid.train.journal import Reporter, read_metrics
-from pellucid.train.run import train
+from pellucid.train.train import train
 from pellucid.train.validation import sample_lines
 
 TINY: dict[str, Any] = {

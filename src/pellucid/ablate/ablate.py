@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pellucid.ablate.agenda import calibrate, plan, steps_for, with_budget, write_tests
 from pellucid.ablate.cells import cells_of
-from pellucid.ablate.plan import calibrate, plan, steps_for, with_budget, write_tests
 from pellucid.ablate.processes import Pool
 from pellucid.ablate.report import write_report
 from pellucid.ablate.results import Result
 from pellucid.ablate.study import Study
 from pellucid.files import make_folder
 from pellucid.train.journal import Reporter
-from pellucid.train.run import only_writer
+from pellucid.train.train import only_writer
 
 
 def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter) -> list[Result]:

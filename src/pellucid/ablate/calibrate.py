@@ -13,11 +13,11 @@ from pellucid.data.examples import check_tokenizers
 from pellucid.data.splits import open_splits
 from pellucid.files import make_folder
 from pellucid.precision import keep_kernels
-from pellucid.run_folder import prepare_tokenizers
+from pellucid.runs.folder import prepare_tokenizers
 from pellucid.train.initialize import source_of
 from pellucid.train.journal import Reporter
 from pellucid.train.loop import Session, update
-from pellucid.train.run import open_session, read_corpus
+from pellucid.train.train import open_session, read_corpus
 
 SECONDS = 1.0  # of updates that are timed
 _WARM = 2  # updates before the clock runs

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, replace
 
 from pellucid.ablate.study import Budget, Study, level_name
 from pellucid.config import RunConfig, differences, from_mapping
+from pellucid.config.reader import merge
 from pellucid.errors import ConfigError
 from pellucid.model.build import check
-from pellucid.strict_reader import merge
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import IO
 
+from pellucid.ablate.agenda import Planned
 from pellucid.ablate.outcome import (
     Outcome,
     divergence,
@@ -24,13 +25,12 @@ from pellucid.ablate.outcome import (
     trained_scores,
     write_outcome,
 )
-from pellucid.ablate.plan import Planned
 from pellucid.config import differences
 from pellucid.errors import CheckpointError, NumericalError, UserError
 from pellucid.files import make_folder, read_json
-from pellucid.run_folder import read_config
+from pellucid.runs.folder import read_config
 from pellucid.train.journal import Reporter, duration, read_metrics
-from pellucid.train.run import stop_on_signals
+from pellucid.train.train import stop_on_signals
 
 PROGRAM = (sys.executable, "-m", "pellucid")
 _LOOK = 0.05  # seconds between two looks at the processes

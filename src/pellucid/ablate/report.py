@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from pellucid.ablate.agenda import Planned
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.figures import curves_of, forest, learning_curves, over_test_sets
-from pellucid.ablate.plan import Planned
 from pellucid.ablate.results import Result, Run, is_lower_better, results_of
 from pellucid.ablate.study import MEASURED, Study
 from pellucid.ablate.tables import Table, results_csv, tables_of

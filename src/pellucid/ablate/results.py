@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from pellucid.ablate.agenda import Planned
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.outcome import Divergence, Outcome
-from pellucid.ablate.plan import Planned
 from pellucid.ablate.statistics import Interval, PairedTest, holm, mean_interval, paired_test
 from pellucid.ablate.study import LOWER_IS_BETTER, Study
 

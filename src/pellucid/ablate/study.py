@@ -13,9 +13,9 @@ from typing import Any, Literal
 import yaml
 
 from pellucid.config import Generated, RunConfig, from_mapping
+from pellucid.config.reader import merge, nest, read_dataclass, unknown_key
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
-from pellucid.strict_reader import merge, nest, read_dataclass, unknown_key
 from pellucid.studies import read_study_file
 
 Design = Literal["grid", "one_at_a_time"]

@@ -12,9 +12,9 @@ import tyro
 import yaml
 
 from pellucid.config import RunConfig, Split, from_mapping
+from pellucid.config.reader import merge, nest, unknown_key
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
-from pellucid.strict_reader import merge, nest, unknown_key
 
 Arguments = TypeVar("Arguments")
 

@@ -30,7 +30,7 @@ def main(program: str, words: Sequence[str]) -> int:
     """Classifies block by block."""
     arguments = parse(Classify, program, words)
     from pellucid.cli.lines import blocks_of_lines, line_writer, other_than
-    from pellucid.run import load
+    from pellucid.runs.run import load
 
     other_than(arguments.output, arguments.input)
     run = load(arguments.run)

@@ -29,11 +29,11 @@ def main(program: str, words: Sequence[str]) -> int:
     """Trains, evaluates, prints examples, draws, and says what to do next."""
     arguments, overrides = parse_with_overrides(Demo, program, words)
     config = read_config("demo", overrides)
-    from pellucid.evaluate.runs import evaluate_runs, pairs_of
+    from pellucid.evaluate.evaluate import evaluate_runs, pairs_of
     from pellucid.inspection.figures import draw_cross_attention
-    from pellucid.run import load
+    from pellucid.runs.run import load
     from pellucid.train.journal import Reporter, duration
-    from pellucid.train.run import train
+    from pellucid.train.train import train
 
     began = time.monotonic()
     reporter = Reporter()

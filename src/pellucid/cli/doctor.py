@@ -14,11 +14,11 @@ import tyro
 
 from pellucid.cli.arguments import parse_with_overrides, read_config
 from pellucid.config import RunConfig, from_mapping, to_mapping
-from pellucid.strict_reader import merge
+from pellucid.config.reader import merge
 
 if TYPE_CHECKING:
-    from pellucid.checkup import Checkup
-    from pellucid.data.doctor.finding import Finding
+    from pellucid.doctor.checkup import Checkup
+    from pellucid.doctor.finding import Finding
 
 _MOST_COLUMNS = 80
 _BROKEN = 3  # the exit code
@@ -46,7 +46,7 @@ def main(program: str, words: Sequence[str]) -> int:
     arguments, overrides = parse_with_overrides(Doctor, program, words)
     run = Path(arguments.config) if Path(arguments.config).is_dir() else None
     config = _of_run(run, overrides) if run is not None else read_config(arguments.config, overrides)
-    from pellucid.checkup import check_up
+    from pellucid.doctor.checkup import check_up
     from pellucid.train.journal import Reporter
 
     out = run or arguments.out or Path("runs") / Path(arguments.config).stem
@@ -57,7 +57,7 @@ def main(program: str, words: Sequence[str]) -> int:
 
 
 def _of_run(run: Path, overrides: dict[str, Any]) -> RunConfig:
-    from pellucid.run_folder import read_config as read_run_config
+    from pellucid.runs.folder import read_config as read_run_config
 
     return from_mapping(merge(to_mapping(read_run_config(run)), overrides))
 
@@ -85,7 +85,7 @@ def _wrapped(label: str, text: str, width: int, indent: int = 9) -> list[str]:
 
 def _finding(finding: Finding, width: int, advice: Sequence[str]) -> Iterator[str]:
     """What it costs and what to do about it, `advice`, is said once for all findings that share it."""
-    from pellucid.data.doctor.finding import cut
+    from pellucid.doctor.finding import cut
 
     indent = " " * 9
     share = "" if finding.share is None else f": {finding.count:,} of {finding.total:,} ({_percent(finding.share)})"

@@ -41,7 +41,7 @@ def main(program: str, words: Sequence[str]) -> int:
         raise ConfigError("give a run folder at least", where=program)
     if (arguments.source is None) != (arguments.target is None):
         raise ConfigError("--source and --target go together", where=program)
-    from pellucid.evaluate.runs import evaluate_runs
+    from pellucid.evaluate.evaluate import evaluate_runs
     from pellucid.train.journal import Reporter
 
     files = None if arguments.source is None else (str(arguments.source), str(arguments.target))

@@ -14,8 +14,8 @@ import tyro
 
 from pellucid.cli.arguments import parse_with_overrides
 from pellucid.config import DecodeConfig, RunConfig, from_mapping, to_mapping
+from pellucid.config.reader import merge
 from pellucid.errors import ConfigError, DataError
-from pellucid.strict_reader import merge
 
 
 @dataclass
@@ -51,7 +51,7 @@ def main(program: str, words: Sequence[str]) -> int:
         raise ConfigError("only --decode keys can be given here", where=program)
     from pellucid.cli.lines import blocks_of_lines, line_writer, other_than
     from pellucid.data.text_lines import read_lines
-    from pellucid.run import load
+    from pellucid.runs.run import load
 
     other_than(arguments.output, arguments.input, arguments.prefix)
     run = load(arguments.run)

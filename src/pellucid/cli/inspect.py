@@ -35,7 +35,7 @@ def main(program: str, words: Sequence[str]) -> int:
     """Draws everything, and says where the page is."""
     arguments = parse(Inspect, program, words)
     from pellucid.inspection.inspect import inspect
-    from pellucid.run import load
+    from pellucid.runs.run import load
     from pellucid.train.journal import Reporter
 
     out = arguments.out or arguments.run / "inspection"

@@ -36,7 +36,7 @@ def main(program: str, words: Sequence[str]) -> int:
 
     from pellucid.cli.lines import line_writer, other_than
     from pellucid.data.text_lines import read_parallel
-    from pellucid.run import load
+    from pellucid.runs.run import load
 
     other_than(arguments.output, arguments.source, arguments.target)
     run = load(arguments.run)

@@ -54,7 +54,7 @@ def _train(program: str, words: Sequence[str]) -> int:
     config = read_config(arguments.config, overrides)
     from pellucid.data.splits import open_splits
     from pellucid.data.tokenizers.build import train_tokenizers
-    from pellucid.run_folder import tokenizer_options
+    from pellucid.runs.folder import tokenizer_options
 
     if arguments.out.exists():
         raise ConfigError("the folder exists", where=str(arguments.out), fix="give another --out")

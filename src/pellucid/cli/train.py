@@ -51,7 +51,7 @@ def main(program: str, words: Sequence[str]) -> int:
         print("".join(f"# {key}: {value}\n" for key, value in report.items()) + f"# would be written to {out}")
         return 0
     from pellucid.train.journal import Reporter
-    from pellucid.train.run import Interrupted, train
+    from pellucid.train.train import Interrupted, train
 
     try:
         summary = train(config, out, Reporter())

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config import DataConfig, Generated, RunConfig, Split, Task
-from pellucid.data import hub, sources, tasks
+from pellucid.data import hub, sources
+from pellucid.data.generated import tasks
 from pellucid.data.tables import Fields
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import read_json, write_folder, write_json, write_text

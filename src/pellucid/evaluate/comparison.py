@@ -20,7 +20,7 @@ from pellucid.evaluate.differences import (
     word_splitter,
 )
 from pellucid.evaluate.significance import SentenceStatistics, approximate_randomisation, paired_bootstrap
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 _MOST_PAIRS = 500_000  # of the training data, that words are counted in
 

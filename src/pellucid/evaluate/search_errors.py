@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pellucid.decode.options import length_penalty
-from pellucid.decode.texts import Generated
-from pellucid.run import Run, Scored
+from pellucid.runs.run import Run, Scored
+from pellucid.runs.texts import Generated
+from pellucid.search.options import length_penalty
 
 
 @dataclass(frozen=True)

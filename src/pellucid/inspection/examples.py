@@ -18,7 +18,7 @@ from pellucid.data.tokenizers.interface import BOS, EOS, UNK, Tokenizer
 from pellucid.errors import UserError
 from pellucid.inspection.record import attentions, record_attention
 from pellucid.model.classifier import Classifier
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 Ids = NDArray[np.int32]
 _NAMES = {BOS: "‹start›", EOS: "‹end›", UNK: "‹unknown›"}

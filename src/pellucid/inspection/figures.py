@@ -16,7 +16,7 @@ from pellucid.inspection.measures import HeadTable
 from pellucid.inspection.record import spoken
 from pellucid.inspection.style import DIVERGING, SEQUENTIAL, as_png, drawing, ink, is_upright, letters
 from pellucid.model.transformer import Transformer
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

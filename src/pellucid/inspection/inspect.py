@@ -15,7 +15,7 @@ from pellucid.inspection.page import Save, Section, page
 from pellucid.inspection.position_section import positions
 from pellucid.inspection.shapes import shapes
 from pellucid.inspection.style import missing_glyphs
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 _SENTENCES = 3
 _LOOKED_THROUGH = 200  # pairs of the test split, for sentences of a readable length

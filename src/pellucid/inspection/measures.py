@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.data.batching import pad
-from pellucid.decode.generate import score_targets
-from pellucid.decode.texts import length_groups
 from pellucid.inspection.examples import Ids, attend
 from pellucid.inspection.record import attentions, spoken, without_head
 from pellucid.model.classifier import Classifier
-from pellucid.run import Run
+from pellucid.runs.generate import score_targets
+from pellucid.runs.run import Run
+from pellucid.runs.texts import length_groups
 
 Pair = tuple[Ids, Ids]
 

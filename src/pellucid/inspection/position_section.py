@@ -11,7 +11,7 @@ from pellucid.model.decoder import Decoder
 from pellucid.model.encoder import Encoder
 from pellucid.model.transformer import Transformer
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 _MOST = 64  # positions in a picture
 _OF_A_SCHEME = {"t5": " Learned, one for each of 32 buckets of distances.",

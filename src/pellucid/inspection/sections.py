@@ -20,7 +20,7 @@ from pellucid.inspection.page import Save, Section
 from pellucid.inspection.record import spoken
 from pellucid.inspection.shapes import Step
 from pellucid.model.classifier import Classifier
-from pellucid.run import Run
+from pellucid.runs.run import Run
 from pellucid.train.journal import read_metrics
 
 MOST_TOKENS = 48  # of a side, in a picture

@@ -22,7 +22,7 @@ from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.linear_attention import LinearAttention
 from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
-from pellucid.run import Run
+from pellucid.runs.run import Run
 
 _SHOWN = (Embedding, Encoder, Decoder, EncoderLayer, DecoderLayer, MultiHeadAttention, ScaledDotProductAttention,
           LinearAttention, FeedForward, GatedFeedForward, MeanPooling, MaxPooling, FirstPooling, nn.Linear)

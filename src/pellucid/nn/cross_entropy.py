@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from pellucid.nn import kernels
+from pellucid.kernels import calls as kernels
 
 _CHUNK_BYTES = {"cpu": 24 << 20, "cuda": 512 << 20}  # of logits
 

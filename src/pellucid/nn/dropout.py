@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from pellucid.nn import kernels
+from pellucid.kernels import calls as kernels
 
 _LEVELS = 1 << 16
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from pellucid.compiled import use_kernels
 from pellucid.config import RunConfig
+from pellucid.kernels.compiled import use_kernels
 from pellucid.plan.memory import (
     decodes_by_engine,
     decoding_shapes,
@@ -34,7 +34,7 @@ class Machine:
     """What holds on this machine, whatever the model.
 
     Attributes:
-        precision: of training's products.  compiled: whether the kernels of nn/kernels serve.
+        precision: of training's products.  compiled: whether the kernels of kernels serve.
         decoding, training: bytes of a process that has loaded what the one or the other needs, and no model.
         kernel: bytes that oneDNN keeps for each new shape of a product; none for fp32, which it does not compute.
     """

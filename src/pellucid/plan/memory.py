@@ -11,13 +11,13 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.config import RunConfig
-from pellucid.decode.constraints import Rules
-from pellucid.decode.engine import Engine, obstacle, step_for
-from pellucid.decode.texts import SPECIALS, batch_tokens, length_groups, search_options
+from pellucid.engine.engine import Engine, obstacle, step_for
 from pellucid.model.transformer import Transformer
 from pellucid.plan.rehearsal import Holdings, Ledger, Product, rehearsal
 from pellucid.plan.session import blank, model_of, session_of
 from pellucid.plan.workload import Shape, Workload
+from pellucid.runs.texts import SPECIALS, batch_tokens, length_groups, search_options
+from pellucid.search.constraints import Rules
 from pellucid.train.averaging import mean_of
 from pellucid.train.checkpoint import weights_of
 from pellucid.train.flow import watch

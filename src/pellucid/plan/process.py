@@ -32,14 +32,14 @@ def resident() -> int:
 def baselines(precision: str) -> tuple[int, int]:
     """Bytes of a process that has loaded what decoding needs, and has multiplied a first matrix; and of one that has
     loaded what training needs."""
-    import pellucid.run
+    import pellucid.runs.run
 
     _multiply(64, 64, 64, precision)
     gc.collect()
     decoding = resident()
     import matplotlib.figure  # noqa: F401
 
-    import pellucid.train.run  # noqa: F401
+    import pellucid.train.train  # noqa: F401
 
     return decoding, resident()
 

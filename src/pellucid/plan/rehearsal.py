@@ -18,8 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from pellucid.compiled import NAMES
-from pellucid.nn import kernels
+from pellucid.kernels import calls as kernels
+from pellucid.kernels.compiled import NAMES
 
 Holdings = dict[str, int]  # bytes, by what holds them
 Product = tuple[str, tuple[tuple[int, ...], ...]]  # an operation, and the shapes that it multiplies
@@ -97,7 +97,7 @@ def rehearsal(compiled: bool, with_data: bool = False) -> Iterator[Ledger]:
     """A context in which kernels compute nothing, and tensors have shapes and no data.
 
     Args:
-        compiled: whether the run will have the kernels of nn/kernels.
+        compiled: whether the run will have the kernels of kernels.
         with_data: tensors have data after all, for code that must know where it lies.
     """
     ledger, data = Ledger(), contextlib.nullcontext() if with_data else FakeTensorMode()

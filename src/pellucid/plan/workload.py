@@ -22,7 +22,7 @@ from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import DataError
-from pellucid.run_folder import tokenizer_options
+from pellucid.runs.folder import tokenizer_options
 
 _SAMPLE = 20_000  # pairs that are tokenized
 _MADE_UP = 2_000  # examples, where there is no data

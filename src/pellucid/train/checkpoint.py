@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from pellucid.config.reader import read_dataclass
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import check_folder, read_json, write_folder, write_json
-from pellucid.strict_reader import read_dataclass
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.optimizer import load_optimizer_state, optimizer_state
 

@@ -18,7 +18,7 @@ from pellucid.data.examples import check_tokenizers
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import ConfigError
 from pellucid.files import read_json, sha256, write_json
-from pellucid.run import Run, load
+from pellucid.runs.run import Run, load
 
 _KEY = "train.initialize_from"
 _ENCODER = ("encoder.", "source_embedding.")

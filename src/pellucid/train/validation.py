@@ -17,7 +17,6 @@ from pellucid.data.corpus import Corpus
 from pellucid.data.examples import validation_examples
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.decode.generate import evaluating, generate
 from pellucid.errors import ConfigError
 from pellucid.evaluate.classification import classification_statistics
 from pellucid.evaluate.significance import corpus_score
@@ -25,6 +24,7 @@ from pellucid.evaluate.translation import translation_statistics
 from pellucid.model.classifier import Classifier
 from pellucid.model.transformer import Transformer
 from pellucid.precision import products_in
+from pellucid.runs.generate import evaluating, generate
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.objective import batch_loss
 

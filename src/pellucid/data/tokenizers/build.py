@@ -19,13 +19,13 @@ from pathlib import Path
 from random import Random
 
 from pellucid.config import Task, TokenizerConfig
+from pellucid.config.reader import read_dataclass
 from pellucid.data.tokenizers import character, sentencepiece, spacy_words, word
 from pellucid.data.tokenizers.interface import Tidy, Tokenizer, sentinels
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.data.tokenizers.vocabulary import Rule, VocabularyTokenizer, frequent, tokens_from
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder, read_json, write_folder
-from pellucid.strict_reader import read_dataclass
 
 MAX_LABELS = 10_000  # more are texts: the columns have been swapped
 _FORMAT = 1

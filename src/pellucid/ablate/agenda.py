@@ -1,0 +1,127 @@
+"""Everything that a study will run, known before anything does: each run's configuration, folder and commands."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from pellucid.ablate.calibrate import Measured, measure
+from pellucid.ablate.cells import Cell, folder_name, key_of, overrides_of, with_seed, with_steps
+from pellucid.ablate.outcome import Outcome, read_outcome
+from pellucid.ablate.study import Study
+from pellucid.config import Generated, RunConfig, Task
+from pellucid.data.generated.tasks import generate
+from pellucid.data.splits import GENERATED_SEED
+from pellucid.files import read_json, write_json, write_text
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run: a cell under a seed.
+
+    Attributes:
+        folder: the run folder.  outcome: the file that says what it came to.  log: what its processes said.
+        commands: the words of each stage by name, in order: "train", then the test sets.
+    """
+
+    cell: Cell
+    config: RunConfig
+    folder: Path
+    outcome: Path
+    log: Path
+    commands: dict[str, list[str]]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.cell.label}, seed {self.config.seed}"
+
+    @property
+    def test_sets(self) -> list[str]:
+        """The data that it is evaluated on."""
+        return [stage for stage in self.commands if stage != "train"]
+
+    def read(self) -> Outcome:
+        """What it has come to so far."""
+        return read_outcome(self.outcome)
+
+
+def plan(study: Study, cells: list[Cell], out: Path) -> list[Planned]:
+    """Every run, seed by seed, so that each cell has one as soon as can be; those done already too."""
+    return [_planned(study, cell, with_seed(cell.config, seed), out) for seed in study.seeds for cell in cells]
+
+
+def _planned(study: Study, cell: Cell, config: RunConfig, out: Path) -> Planned:
+    key = key_of(config, study.budget)
+    known = next((path.stem for path in (out / "outcomes").glob(f"*-{key}.json")), None)
+    name = known or next((path.name for path in (out / "runs").glob(f"*-{key}")), None)
+    name = name or folder_name(cell.label, config, study.budget)
+    folder = out / "runs" / name
+    commands = {"train": ["pellucid", "train", study.base, "--out", str(folder), "--json",
+                          *overrides_of(config, study.base_config)]}
+    for test in study.test_sets:
+        files = [f"--{side}={path_of_test(out, test, side)}" for side in ("source", "target")] if test != "test" else []
+        commands[test] = ["pellucid", "evaluate", str(folder), "--json", *files]
+    return Planned(cell, config, folder, out / "outcomes" / f"{name}.json", out / "logs" / f"{name}.txt", commands)
+
+
+def path_of_test(out: Path, test: str, side: str) -> Path:
+    """Where a further test set lies; `side` is source or target."""
+    return out / "tests" / f"{test}.{side}"
+
+
+def write_tests(study: Study, task: Task, out: Path) -> None:
+    """The files of the further test sets, the same whenever they are made."""
+    for name, generated in study.tests.items():
+        pairs = pairs_of_test(generated, task)
+        for i, side in enumerate(("source", "target")):
+            write_text(path_of_test(out, name, side), "".join(f"{pair[i]}\n" for pair in pairs))
+
+
+def pairs_of_test(generated: Generated, task: Task) -> list[tuple[str, str]]:
+    """Only what is tested on, drawn from another seed than the data that runs are trained on."""
+    return generate(replace(generated, train=1, validation=1), task, GENERATED_SEED + 1)["test"]
+
+
+def calibrate(cells: list[Cell], jobs: int, say: Callable[[str], None]) -> dict[str, Measured]:
+    """What an update costs, by label, on the share of the cores that each of `jobs` runs at once gets."""
+    before, measured = torch.get_num_threads(), {}
+    torch.set_num_threads(max(1, before // jobs))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for number, cell in enumerate(cells, start=1):
+                say(f"measuring cell {number} of {len(cells)}: {cell.label}")
+                measured[cell.label] = measure(cell.config, Path(folder))
+    finally:
+        torch.set_num_threads(before)
+    return measured
+
+
+def steps_for(study: Study, measured: Measured) -> int:
+    """The updates that the budget pays for."""
+    budget = study.budget
+    if budget.steps is not None:
+        return budget.steps
+    if budget.tokens is not None:
+        return max(1, round(budget.tokens / measured.tokens))
+    assert budget.minutes is not None
+    return max(1, round(60 * budget.minutes / measured.seconds))
+
+
+def with_budget(study: Study, cells: list[Cell], jobs: int, out: Path, say: Callable[[str], None]) -> list[Cell]:
+    """The cells with the steps that a budget of tokens or minutes pays for. What was measured once is kept in
+    steps.json, so that a study that is run again, or extended, keeps to it."""
+    if study.budget.steps is not None:
+        return cells
+    path = out / "steps.json"
+    steps: dict[str, int] = read_json(path) if path.exists() else {}
+    keys = {cell.label: key_of(cell.config, study.budget) for cell in cells}
+    fresh = [cell for cell in cells if keys[cell.label] not in steps]
+    for label, measured in calibrate(fresh, jobs, say).items():
+        steps[keys[label]] = steps_for(study, measured)
+    write_json(path, steps)
+    return [replace(cell, config=with_steps(cell.config, steps[keys[cell.label]])) for cell in cells]

@@ -1,0 +1,142 @@
+"""What a configuration's types cannot say: which numbers are in range, and which values contradict each other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pellucid.config.schema import RunConfig
+from pellucid.errors import ConfigError
+
+# Ranges: (lowest, highest) allowed; an open end is written with the next number that is allowed.
+_SMALLEST = math.ulp(0.0)
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+_RANGES: dict[str, tuple[float, float]] = {
+    "seed": (0, 2**63 - 1),
+    "data.validation_share": (0, 0.5),
+    "data.test_share": (0, 0.5),
+    "data.generated.symbols": (2, 1_000_000),
+    "data.generated.train": (1, math.inf),
+    "data.generated.validation": (1, math.inf),
+    "data.generated.test": (1, math.inf),
+    "data.generated.min_length": (1, math.inf),
+    "tokenizer.vocab_size": (5, 10_000_000),
+    "tokenizer.min_frequency": (1, math.inf),
+    "tokenizer.character_coverage": (0.5, 1),
+    "tokenizer.sample_lines": (1, math.inf),
+    "tokenizer.sample_characters": (1, math.inf),
+    "tokenizer.sentinels": (0, 10_000),
+    "tokenizer.sampling": (0, _BELOW_ONE),
+    "model.d_model": (1, 65_536),
+    "model.n_heads": (1, 65_536),
+    "model.d_key": (1, 65_536),
+    "model.d_ff": (1, 1_048_576),
+    "model.encoder_layers": (1, 1000),
+    "model.decoder_layers": (1, 1000),
+    "model.dropout": (0, _BELOW_ONE),
+    "model.attention_dropout": (0, _BELOW_ONE),
+    "model.feed_forward_dropout": (0, _BELOW_ONE),
+    "model.window": (1, math.inf),
+    "model.max_length": (2, math.inf),
+    "train.steps": (1, math.inf),
+    "train.epochs": (1, math.inf),
+    "train.batch_tokens": (1, math.inf),
+    "train.batch_sentences": (1, math.inf),
+    "train.learning_rate": (_SMALLEST, 10),
+    "train.warmup_steps": (0, math.inf),
+    "train.weight_decay": (0, 10),
+    "train.betas": (0, _BELOW_ONE),
+    "train.epsilon": (_SMALLEST, 1),
+    "train.label_smoothing": (0, _BELOW_ONE),
+    "train.r_drop": (0, 1000),
+    "train.clip_norm": (_SMALLEST, math.inf),
+    "train.accumulate": (1, 100_000),
+    "train.average_last": (1, 1000),
+    "train.ema_decay": (0, _BELOW_ONE),
+    "train.patience": (1, math.inf),
+    "train.validate_every": (1, math.inf),
+    "train.show_samples": (0, 1000),
+    "train.log_every": (1, math.inf),
+    "decode.beam_size": (1, 1000),
+    "decode.length_penalty": (-5, 5),
+    "decode.min_length": (0, math.inf),
+    "decode.max_length": (1, math.inf),
+    "decode.n_best": (1, 1000),
+    "decode.no_repeat_ngram": (0, math.inf),
+    "decode.temperature": (_SMALLEST, 1000),
+    "decode.top_k": (0, math.inf),
+    "decode.top_p": (_SMALLEST, 1),
+    "decode.seed": (0, 2**63 - 1),
+    "decode.batch_tokens": (1, math.inf),
+}
+
+
+def check_ranges(flat: dict[str, Any]) -> None:
+    """Refuses values out of range, in a configuration with dotted keys.
+
+    Raises:
+        ConfigError: names the key, the value and what is allowed.
+    """
+    for key, (low, high) in _RANGES.items():
+        values = flat.get(key)
+        for value in values if isinstance(values, list) else [values]:
+            if value is not None and not low <= value <= high:
+                from_ = "above 0" if low == _SMALLEST else f"at least {low:g}"
+                to = "" if high == math.inf else " and below 1" if high == _BELOW_ONE else f" and at most {high:g}"
+                raise ConfigError(f"{key} is {value}, out of range", where=key, fix=f"choose {from_}{to}")
+
+
+def check_pairs(config: RunConfig) -> None:
+    """Refuses values that contradict each other.
+
+    Raises:
+        ConfigError: names the keys, and what would do.
+    """
+    model, data, decode = config.model, config.data, config.decode
+    if model.d_model % model.n_heads:
+        near = [n for n in range(1, model.d_model + 1) if model.d_model % n == 0]
+        near.sort(key=lambda n: abs(n - model.n_heads))
+        raise ConfigError(f"model.d_model {model.d_model} is not divisible by model.n_heads {model.n_heads}",
+                          where="model.n_heads", why="the heads share the width equally",
+                          fix=f"choose n_heads among {', '.join(map(str, sorted(near[:4])))}")
+    if data.generated is not None and data.generated.max_length < data.generated.min_length:
+        raise ConfigError("data.generated.max_length is below data.generated.min_length", where="data.generated")
+    if data.validation_share + data.test_share >= 1:
+        raise ConfigError("validation_share and test_share leave nothing to train on", where="data")
+    if decode.n_best > decode.beam_size and not decode.sample:
+        raise ConfigError(f"decode.n_best {decode.n_best} is above decode.beam_size {decode.beam_size}",
+                          where="decode.n_best", fix=f"use a beam of at least {decode.n_best}")
+    if model.position == "learned" and config.task == "seq2seq" and decode.max_length > model.max_length:
+        raise ConfigError(f"decode.max_length {decode.max_length} is above model.max_length {model.max_length}",
+                          where="decode.max_length", why="learned positions end there", fix="lower decode.max_length")
+    if decode.min_length >= decode.max_length:
+        raise ConfigError("decode.min_length must be below decode.max_length", where="decode.min_length")
+    wanted = {"seq2seq": ("loss", "bleu", "exact"), "classification": ("loss", "accuracy", "macro_f1")}[config.task]
+    if config.train.monitor not in wanted:
+        raise ConfigError(f"train.monitor {config.train.monitor} does not exist for {config.task}",
+                          where="train.monitor", fix=f"choose {', '.join(wanted)}")
+    _check_objective(config)
+    if config.train.learning_rate is None and config.train.warmup_steps == 0:
+        raise ConfigError("the paper's learning rate needs warmup_steps above 0", where="train.learning_rate")
+
+
+def _check_objective(config: RunConfig) -> None:
+    tokenizer, train = config.tokenizer, config.train
+    if tokenizer.sampling and tokenizer.kind != "sentencepiece":
+        raise ConfigError(f"tokenizer.sampling needs pieces of words, and tokenizer.kind is {tokenizer.kind}",
+                          where="tokenizer.sampling", fix="use tokenizer.kind sentencepiece")
+    if tokenizer.vocab_size - tokenizer.sentinels < _RANGES["tokenizer.vocab_size"][0]:
+        raise ConfigError(f"{tokenizer.sentinels} sentinels leave no room in tokenizer.vocab_size "
+                          f"{tokenizer.vocab_size}", where="tokenizer.sentinels", why="they are among the ids")
+    if config.data.objective == "supervised":
+        return
+    where = "data.objective"
+    if config.task != "seq2seq":
+        raise ConfigError(f"span corruption writes text, and the task is {config.task}", where=where,
+                          fix="pretrain with task seq2seq, and start the classifier with train.initialize_from")
+    if train.monitor != "loss":
+        raise ConfigError(f"span corruption has no {train.monitor} to monitor", where="train.monitor",
+                          fix="use train.monitor loss")
+    if tokenizer.sentinels == 0 and tokenizer.path is None and train.initialize_from is None:
+        raise ConfigError("span corruption needs sentinels in the vocabulary", where="tokenizer.sentinels",
+                          why="they mark in the source what was left out", fix="set tokenizer.sentinels 100, as T5 has")

@@ -1,7 +1,0 @@
-"""An English to French grammar of our own: millions of correct sentence pairs, each English one with one French one."""
-
-from pellucid.data.grammar.sampling import Splits, splits
-from pellucid.data.grammar.sentences import sentence
-from pellucid.data.grammar.words import Pair
-
-__all__ = ["Pair", "Splits", "sentence", "splits"]

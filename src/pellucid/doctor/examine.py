@@ -1,0 +1,187 @@
+"""All that can be said about the data of a configuration, in two passes over each file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pellucid.config import RunConfig
+from pellucid.data.splits import Pairs
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.doctor import labels, tokens
+from pellucid.doctor.advice import ADVICE
+from pellucid.doctor.draft import Draft, finish
+from pellucid.doctor.duplicates import leaks
+from pellucid.doctor.finding import Finding, Severity, Tally
+from pellucid.doctor.first_pass import FirstPass
+from pellucid.doctor.pairs import Normal, PairCheck
+from pellucid.doctor.reading import Progress, Reading, parts_of
+from pellucid.doctor.shift import LOST, Stretch
+from pellucid.errors import UserError
+
+_FEW_UNKNOWN, _MANY_UNKNOWN = 0.001, 0.03  # shares of the tokens: a note, a warning
+_FREE = 0.002  # of pairs are free translations, as a rule: fewer misaligned ones are not told
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """What was found, and what the data is like."""
+
+    findings: list[Finding]
+    facts: dict[str, Any]
+
+
+def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Tokenizers | None],
+            progress: Progress) -> DataReport:
+    """Reads the splits twice and says what is wrong with them.
+
+    Args:
+        load: gives the tokenizers there are already; None to try some on a sample.
+        progress: told now and then how far it is.
+    """
+    firsts = [FirstPass(part, config.task) for part in parts_of(splits)]
+    drafts: list[Draft] = []
+    for first in firsts:
+        first.run(progress)
+        drafts += _of_reading(first)
+    drafts += _of_duplicates(firsts)
+    if config.task == "classification":
+        drafts += labels.drafts([(first.part, first.labels) for first in firsts])
+    findings = [Finding.of_error("unreadable", "broken", first.part.name, first.reading.stop, "training stops there")
+                for first in firsts if first.reading.stop is not None] + finish(drafts)
+    facts: dict[str, Any] = {first.part.name: {"records": first.reading.records} for first in firsts}
+    train = firsts[0]
+    if train.reading.records == 0:
+        return DataReport(findings, facts)
+    progress("learning what is normal")
+    is_alone = config.task == "classification" or train.part.whole.fields.are_one
+    normal = Normal.learn(train.sample, is_alone)
+    if normal.copies:
+        findings += finish([Draft("copying", train.part, train.reading.records, train.reading.records)])
+    try:
+        tokenizers = load() or tokens.sample_tokenizers(config, train.sample.pairs)
+    except UserError as error:
+        tokenizers = None
+        findings.append(Finding.of_error("tokenizer", "broken", "tokenizer", error, "training stops"))
+    for first in firsts:
+        lengths = None if tokenizers is None else tokens.LengthCheck(config, tokenizers)
+        findings += finish(_judged(first, PairCheck(normal, is_alone), lengths, progress))
+    if tokenizers is not None:
+        more, facts["tokens"] = token_findings(config, firsts, tokenizers)
+        findings += more
+    facts["words_tell"] = normal.words is not None
+    return DataReport(findings, facts)
+
+
+def _of_reading(first: FirstPass) -> list[Draft]:
+    part, reading = first.part, first.reading
+    drafts = []
+    if reading.lengths is not None:
+        drafts.append(Draft("line_counts", part, abs(reading.lengths[0] - reading.lengths[1]), max(reading.lengths),
+                            say=f"the source has {reading.lengths[0]:,} lines and the target {reading.lengths[1]:,}"))
+    if reading.columns.count:
+        drafts.append(Draft.of("columns", part, reading.columns, reading.records + reading.columns.count))
+    for side, lines in enumerate(reading.texts):
+        drafts += [Draft.of(kind, part, tally, lines.count, side) for kind, tally in lines.faults.items()]
+    for side, tallies in enumerate(first.characters):
+        drafts += [Draft.of(kind, part, tally, reading.records, side) for kind, tally in tallies.items()]
+    return drafts
+
+
+def _of_duplicates(firsts: Sequence[FirstPass]) -> list[Draft]:
+    drafts = []
+    seen = {name: (first.part, first.seen[name]) for first in firsts for name in first.seen}
+    for name, (part, rows) in seen.items():
+        exact, normal, rate = rows.repeated()
+        total = int(rows.rows.shape[1] / rate)
+        for kind, numbers in (("duplicates", exact), ("duplicates_normalised", normal)):
+            drafts.append(_estimated(Draft.of(kind, part, Tally.of(numbers), total, where=name), rate))
+    for held_out, training in (("validation", "train"), ("test", "train"), ("test", "validation")):
+        if held_out in seen and training in seen:
+            part, rows = seen[held_out]
+            found = leaks(rows, seen[training][1])
+            total = int(rows.rows.shape[1] / rows.rate)
+            where = f"{held_out} in {training}"
+            for kind, numbers in (("leak", found.exact), ("leak_normalised", found.normalised),
+                                  ("leak_source", found.source)):
+                drafts.append(_estimated(Draft.of(kind, part, Tally.of(numbers), total, where=where), found.rate))
+    return [draft for draft in drafts if draft.count]
+
+
+def _estimated(draft: Draft, rate: float) -> Draft:
+    return replace(draft, count=int(draft.count / rate))
+
+
+def _judged(first: FirstPass, pairs: PairCheck, lengths: tokens.LengthCheck | None, progress: Progress) -> list[Draft]:
+    """The second pass over a part: pairs by what is normal, lengths by the tokenizer."""
+    part, records = first.part, first.reading.records
+    reading = Reading(part.whole)
+    for window in reading.windows():
+        pairs.add(window)
+        if lengths is not None:
+            lengths.add(window)
+        progress(f"{part.name}: {reading.records:,} of {records:,} records judged")
+    drafts = [Draft.of(kind, part, tally, records) for kind, tally in pairs.tallies.items() if tally.count]
+    for i, draft in enumerate(drafts):
+        if draft.kind == "foreign_script":
+            drafts[i] = replace(draft, say=f"{ADVICE[draft.kind].what} ({', '.join(sorted(pairs.scripts))})")
+        elif draft.kind == "swapped" and draft.count * 2 > records:
+            drafts[i] = replace(draft, say="source and target are swapped in this split, beside the training data")
+    if slipped := pairs.slipped():
+        drafts.append(Draft("shifted", part, sum(s.last - s.first for s in slipped), records,
+                            tuple(s.first for s in slipped[:3]), texts=tuple(map(_told, slipped[:3]))))
+    tally = pairs.misaligned()
+    if tally.block or tally.count > _FREE * records:
+        drafts.append(Draft.of("misaligned", part, tally, records))
+    if lengths is not None:
+        drafts += [Draft.of("too_long", part, tally, records, side)
+                   for side, tally in enumerate((lengths.source, lengths.target)) if tally.count]
+    return drafts
+
+
+def _told(part: Stretch) -> str:
+    lines = f"up to line {part.last - 1:,}"
+    if part.offset == LOST:
+        return f"{lines}, no line of the target near by fits its source"
+    return f"{lines}, line n of the source belongs to line n{part.offset:+,} of the target"
+
+
+def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
+                   tokenizers: Tokenizers) -> tuple[list[Finding], dict[str, Any]]:
+    """Unknown tokens in each split's sample; and the training data in tokens."""
+    findings, facts = [], {}
+    for first in firsts:
+        encoded = tokens.encode(first.sample.pairs, tokenizers, config)
+        if encoded.unknown >= _FEW_UNKNOWN:
+            severity: Severity = "warning" if encoded.unknown >= _MANY_UNKNOWN else "note"
+            findings.append(Finding(
+                "unknown_tokens", severity, first.part.name,
+                f"{encoded.unknown:.2%} of the tokens are unknown to the vocabulary of {tokenizers.source.size:,}",
+                cost="the model cannot read them, and writes ⁇ for them",
+                do="raise tokenizer.vocab_size or character_coverage, or use tokenizer.kind sentencepiece"))
+        if first.part.name == "train" and len(encoded.lengths[0]):
+            scale = max(first.reading.records / len(encoded.lengths[0]), 1.0)
+            facts = {"vocabulary": tokenizers.source.size, "unknown": round(encoded.unknown, 5),
+                     "well_seen": round(tokens.well_seen(encoded, scale), 3),
+                     "lengths": tokens.length_facts(encoded), **tokens.batch_facts(encoded, config, scale)}
+            if tokenizers.config.kind == "sentencepiece":
+                size = tokens.suited_vocabulary(config, first.sample.pairs, facts["well_seen"], scale)
+                facts |= {"suited_vocabulary": size} if size is not None else {}
+    return findings + _of_sizes(facts), facts
+
+
+def _of_sizes(facts: dict[str, Any]) -> list[Finding]:
+    found = []
+    if "suited_vocabulary" in facts:
+        found.append(Finding(
+            "vocabulary_size", "note", "train",
+            f"{facts['well_seen']:.0%} of the {facts['vocabulary']:,} pieces are seen a hundred times in training",
+            cost="the rest is hardly learned; 95 % is a good rule",
+            do=f"try tokenizer.vocab_size {facts['suited_vocabulary']}, where it holds, beside the one you have"))
+    if "suited_batch_tokens" in facts:
+        found.append(Finding(
+            "batch_size", "note", "train", f"batches in an epoch: {facts['batches_per_epoch']:,}",
+            cost="too few updates, or more than an epoch needs",
+            do=f"try train.batch_tokens {facts['suited_batch_tokens']}"))
+    return found

@@ -1,0 +1,67 @@
+"""The first pass over the files: counts and samples, on which the second pass judges."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pellucid.config import Task
+from pellucid.data.splits import position
+from pellucid.doctor.characters import tally_characters
+from pellucid.doctor.duplicates import Seen
+from pellucid.doctor.finding import Tally
+from pellucid.doctor.labels import Labels
+from pellucid.doctor.pairs import Sample
+from pellucid.doctor.reading import Part, Progress, Reading, Window
+
+
+@dataclass
+class FirstPass:
+    """What is counted in any order: characters, hashes, labels; and a sample.
+
+    Attributes:
+        characters: by side, kind → lines.
+        seen, labels: by split.
+    """
+
+    part: Part
+    task: Task
+    reading: Reading = field(init=False)
+    characters: tuple[dict[str, Tally], dict[str, Tally]] = field(
+        default_factory=lambda: (defaultdict(Tally), defaultdict(Tally)))
+    seen: dict[str, Seen] = field(default_factory=dict)
+    labels: dict[str, Labels] = field(default_factory=dict)
+    sample: Sample = field(default_factory=Sample)
+
+    def __post_init__(self) -> None:
+        self.reading = Reading(self.part.whole)
+        self.seen = {share.name: Seen() for share in self.part.shares}
+        self.labels = {share.name: Labels() for share in self.part.shares}
+
+    def run(self, progress: Progress) -> None:
+        """Reads everything once."""
+        is_alone = self.part.whole.fields.are_one
+        for window in self.reading.windows():
+            sides = (window.sources,) if is_alone else (window.sources, window.targets)
+            for texts, tallies in zip(sides, self.characters, strict=False):
+                tally_characters(texts, window.numbers, tallies)
+            self.sample.add(window)
+            for name, share in self._by_share(window):
+                filled = share.at([i for i, pair in enumerate(zip(share.sources, share.targets, strict=True))
+                                   if all(text.strip() for text in pair)])
+                self.seen[name].add(filled.numbers, filled.sources, filled.targets)
+                if self.task == "classification":
+                    self.labels[name].add(share.numbers, share.sources, share.targets)
+            progress(f"{self.part.name}: {self.reading.records:,} records read")
+
+    def _by_share(self, window: Window) -> Iterator[tuple[str, Window]]:
+        if len(self.part.shares) == 1:
+            yield self.part.name, window
+            return
+        places = np.asarray([position(text) for text in window.sources])
+        for share in self.part.shares:
+            low, high = share.interval
+            yield share.name, window.at(np.flatnonzero((places >= low) & (places < high)).tolist())

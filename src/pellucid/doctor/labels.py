@@ -1,0 +1,106 @@
+"""What is wrong with labels: unknown outside of training, empty, rare, misspelt, or two for one text."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.doctor.advice import ADVICE
+from pellucid.doctor.draft import Draft
+from pellucid.doctor.duplicates import hashes, normalised
+from pellucid.doctor.finding import MOST_EXAMPLES, Tally
+from pellucid.doctor.reading import Part
+
+_MOST = 10_000  # labels that are counted: more are texts
+_SHORTEST = 4  # characters of a label that can be misspelt
+_RARER = 0.05  # a misspelt label has at most so many of what the right one has
+_RARE = 0.02  # of what the most frequent label has
+
+
+@dataclass
+class Labels:
+    """The labels of one split, counted, with the first records that have each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, list[int]] = field(default_factory=dict)
+    _texts: list[NDArray[np.uint64]] = field(default_factory=list)
+    _labels: list[NDArray[np.uint64]] = field(default_factory=list)
+    _numbers: list[Sequence[int]] = field(default_factory=list)
+
+    def add(self, numbers: Sequence[int], texts: Sequence[str], labels: Sequence[str]) -> None:
+        """Takes in records."""
+        for number, label in zip(numbers, labels, strict=True):
+            if label in self.counts or len(self.counts) < _MOST:
+                self.counts[label] += 1
+                if len(places := self.first.setdefault(label, [])) < MOST_EXAMPLES:
+                    places.append(number)
+        self._texts.append(hashes([normalised(text) for text in texts]))
+        self._labels.append(hashes(labels))
+        self._numbers.append(numbers)
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether there are too many of them to be labels."""
+        return len(self.counts) >= _MOST
+
+    def draft(self, kind: str, part: Part, split: str, chosen: Sequence[str], more: str = "") -> Draft:
+        """A finding about these labels of a split."""
+        places = sorted(number for label in chosen for number in self.first[label])[:MOST_EXAMPLES]
+        return Draft(kind, part, sum(self.counts[label] for label in chosen), self.counts.total(), tuple(places),
+                     say=f"{ADVICE[kind].what} ({more})" if more else "", where=split)
+
+    def conflicts(self) -> list[int]:
+        """Records whose text stands earlier with another label."""
+        if not self._texts:
+            return []
+        texts, labels = np.concatenate(self._texts), np.concatenate(self._labels)
+        numbers = np.concatenate([np.asarray(part) for part in self._numbers])
+        order = np.lexsort((numbers, texts))
+        same = np.zeros(len(order), dtype=np.bool_)
+        same[1:] = texts[order][1:] == texts[order][:-1]
+        starts = np.maximum.accumulate(np.where(same, 0, np.arange(len(order))))
+        differs = labels[order] != labels[order][starts]  # from the label of the text's first record
+        return sorted(numbers[order][same & differs].tolist())
+
+
+def misspelt(counts: Counter[str]) -> dict[str, str]:
+    """Label → the one that it probably means: far more frequent, and the same but for case, spaces or a letter."""
+    found = {}
+    for label, count in counts.items():
+        others = [other for other, many in counts.items() if other != label and count <= _RARER * many]
+        folded = {other: " ".join(other.split()).casefold() for other in others}
+        own = " ".join(label.split()).casefold()
+        alike = [other for other, text in folded.items() if text == own and own]
+        if not alike and len(own) >= _SHORTEST:
+            alike = [other for other, text in folded.items() if difflib.SequenceMatcher(None, own, text).ratio() > 0.8]
+        if alike:
+            found[label] = max(alike, key=lambda other: counts[other])
+    return found
+
+
+def drafts(parts: Sequence[tuple[Part, dict[str, Labels]]]) -> list[Draft]:
+    """What is wrong with the labels of all splits, training first."""
+    part, training = parts[0][0], parts[0][1]["train"]
+    if training.are_texts:
+        return [Draft("labels_are_texts", part, len(training.counts), training.counts.total())]
+    wrong, most = misspelt(training.counts), max(training.counts.values(), default=0)
+    rare = [label for label, count in training.counts.items()
+            if count < _RARE * most and label.strip() and label not in wrong]
+    found = [training.draft("label_misspelt", part, "train", list(wrong),
+                            ", ".join(f"{a!r} for {b!r}" for a, b in list(wrong.items())[:4])),
+             training.draft("label_imbalance", part, "train", rare,
+                            ", ".join(f"{label!r} {training.counts[label]:,}" for label in rare[:4])
+                            + f"; the most frequent has {most:,}")]
+    for part, splits in parts:
+        for name, labels in splits.items():
+            empty = [label for label in labels.counts if not label.strip()]
+            unknown = [label for label in labels.counts if label not in training.counts and label.strip()]
+            found += [labels.draft("label_empty", part, name, empty),
+                      labels.draft("label_unknown", part, name, unknown),
+                      Draft.of("label_conflict", part, Tally.of(labels.conflicts()), labels.counts.total(), where=name)]
+    return [draft for draft in found if draft.count]

@@ -1,0 +1,92 @@
+"""What this machine offers a run, and what it lacks: processor, threads, precision, compiler, disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pellucid.config import RunConfig
+from pellucid.doctor.finding import Finding
+from pellucid.files import free_bytes
+from pellucid.kernels.compiled import use_kernels
+from pellucid.model.build import build, build_classifier
+from pellucid.precision import resolve
+from pellucid.runs.folder import environment
+
+_FLAGS = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX BF16"}
+_WHERE = "environment"
+
+
+def look_around(config: RunConfig, out: Path, vocabulary: int) -> tuple[list[Finding], dict[str, Any]]:
+    """What stands in the way of the run that `config` describes, and the facts.
+
+    Args:
+        out: where the run is, or will be, written.
+        vocabulary: tokens of either side.
+    """
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    kernels = use_kernels(device, config.train.kernels == "auto")
+    use_kernels(device, False)
+    facts = environment() | {
+        "device": str(device), "features": processor_features(), "cores": cores, "kernels": kernels,
+        "precision": resolve(config.train.precision, device), "parameters": parameters_of(config, vocabulary),
+        "free_disk_bytes": free_bytes(out)}
+    return findings_from(facts, config), facts
+
+
+def findings_from(facts: dict[str, Any], config: RunConfig) -> list[Finding]:
+    """What the facts mean for the run."""
+    found = []
+    on_cpu, threads, cores = facts["device"] == "cpu", facts["threads"], facts["cores"]
+    if on_cpu and config.train.kernels == "auto" and facts["kernels"] != "compiled":
+        found.append(Finding("kernels", "warning", _WHERE, f"the C++ kernels are not used ({facts['kernels']})",
+                             cost="training and decoding are slower; the results are the same",
+                             do="install g++, or name a compiler in CXX"))
+    if on_cpu and facts["precision"] == "fp32" and config.train.precision == "auto":
+        found.append(Finding("precision", "note", _WHERE, "the processor does not multiply bf16: fp32 is used",
+                             cost="matrix products take about twice as long as on one with AVX-512 BF16 or AMX",
+                             do="nothing; or train on another machine"))
+    if on_cpu and threads != cores:
+        variable = f"OMP_NUM_THREADS is {os.environ['OMP_NUM_THREADS']}" if "OMP_NUM_THREADS" in os.environ else ""
+        found.append(Finding("threads", "warning" if threads > cores else "note", _WHERE,
+                             f"cores: {cores}, threads of torch: {threads}" + (f" ({variable})" if variable else ""),
+                             cost="threads that wait for each other" if threads > cores else "cores stand idle",
+                             do=f"set OMP_NUM_THREADS={cores}, or leave it unset"))
+    checkpoint = facts["parameters"] * 12  # bytes: weights and two moments, fp32
+    disk = checkpoint * (config.train.average_last + 2)
+    if facts["free_disk_bytes"] < disk:
+        found.append(Finding("disk", "broken", _WHERE,
+                             f"{size(facts['free_disk_bytes'])} of disk are free, and checkpoints take {size(disk)}",
+                             cost="the run stops when the disk is full", do="free some space, or give another --out"))
+    return found
+
+
+def parameters_of(config: RunConfig, vocabulary: int) -> int:
+    """Parameters of the model, both sides having this vocabulary."""
+    if config.task == "classification":
+        return sum(p.numel() for p in build_classifier(config.model, vocabulary, 2).parameters())
+    model = build(config.model, vocabulary, vocabulary, shared=config.tokenizer.shared)
+    return sum(p.numel() for p in model.parameters())
+
+
+def processor_features() -> list[str]:
+    """Which of those that matter the processor has."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
+    return [name for flag, name in _FLAGS.items() if flag in flags]
+
+
+def size(count: float) -> str:
+    """1610612736 → "1.5 GiB"."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

@@ -1,0 +1,210 @@
+"""Reads data as training does, but stumbles over nothing: what training would stop at is counted and read on from.
+
+Files are read by windows of consecutive records. What can be wrong with bytes is tallied here; what can be wrong with
+characters, texts and pairs is looked for in the windows.
+"""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from pellucid.data import sources
+from pellucid.data.splits import Pairs
+from pellucid.data.tables import Record, read_tsv_head
+from pellucid.data.text_lines import MAX_LINE_BYTES, open_data
+from pellucid.doctor.finding import Tally
+from pellucid.errors import DataError, UserError
+
+WINDOW = 8192  # records
+_WINDOW_CHARACTERS = 2_000_000  # fewer records where they are long
+_AT_ONCE = 2**20  # bytes
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The files of one split, or of several that are shares of them.
+
+    Attributes:
+        name: the first of its splits.
+        whole: everything in the files.
+        shares: the splits in them.
+    """
+
+    name: str
+    whole: Pairs
+    shares: tuple[Pairs, ...]
+
+
+def parts_of(splits: dict[str, Pairs]) -> list[Part]:
+    """The splits by their files, in the order train, validation, test."""
+    by_files: dict[object, list[Pairs]] = {}
+    for name in ("train", "validation", "test"):
+        if name in splits:
+            by_files.setdefault(splits[name].split, []).append(splits[name])
+    return [Part(shares[0].name, dataclasses.replace(shares[0], interval=(0.0, 1.0)), tuple(shares))
+            for shares in by_files.values()]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Consecutive records: their numbers in the file, and both texts of each."""
+
+    numbers: list[int]
+    sources: list[str]
+    targets: list[str]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def at(self, places: Sequence[int]) -> Window:
+        """The records at these places, counted from 0."""
+        return Window([self.numbers[i] for i in places], [self.sources[i] for i in places],
+                      [self.targets[i] for i in places])
+
+
+class TolerantLines:
+    """The lines of a text file; a line that is no UTF-8 is read as Windows-1252, which cannot fail.
+
+    Attributes:
+        faults: "encoding", "carriage_return", "byte_order_mark" → the lines.
+        count: lines read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.faults: dict[str, Tally] = defaultdict(Tally)
+        self.count = 0
+
+    def __iter__(self) -> Iterator[str]:
+        with open_data(self.path) as file:
+            for block in _blocks(file, self.path):
+                lines = self._decoded(block).split("\n")
+                yield from lines
+                self.count += len(lines)
+        if self.count == 0:
+            raise DataError("the file is empty", where=self.path)
+
+    def _decoded(self, block: bytes) -> str:
+        if self.count == 0 and block.startswith(_UTF16):
+            raise DataError("the file is UTF-16", where=self.path, fix=f"iconv -f UTF-16 -t UTF-8 {self.path}")
+        if self.count == 0 and block.startswith(codecs.BOM_UTF8):
+            self.faults["byte_order_mark"].add([1])
+            block = block[len(codecs.BOM_UTF8) :]
+        try:
+            text = block.decode("utf-8")
+        except UnicodeDecodeError:
+            text = "\n".join(self._decoded_line(i, line) for i, line in enumerate(block.split(b"\n"), self.count + 1))
+        if "\r" in text:
+            lines = text.split("\n")
+            self.faults["carriage_return"].add(i for i, line in enumerate(lines, self.count + 1) if line[-1:] == "\r")
+            text = "\n".join(line.removesuffix("\r") for line in lines)
+        return text
+
+    def _decoded_line(self, number: int, line: bytes) -> str:
+        try:
+            return line.decode("utf-8")
+        except UnicodeDecodeError:
+            self.faults["encoding"].add([number])
+            return line.decode("cp1252", "replace").replace("\ufffd", "?")
+
+
+def _blocks(file: BinaryIO, path: str) -> Iterator[bytes]:
+    """Whole lines, many at once, without the end of the last."""
+    rest = b""
+    while block := file.read(_AT_ONCE):
+        whole, newline, tail = block.rpartition(b"\n")
+        if newline:
+            yield rest + whole
+            rest = tail
+        else:
+            rest += tail
+        if len(rest) > MAX_LINE_BYTES:
+            raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB", where=path,
+                            fix="one line holds one example; is this a text file?")
+    if rest:
+        yield rest
+
+
+class Reading:
+    """One pass over the files of a split.
+
+    Attributes:
+        texts: the text files among them.
+        columns: lines of a TSV with too few or too many columns, which are left out.
+        lengths: lines of either of two text files, once read, where they differ.
+        stop: why reading ended early.
+        records: read.
+    """
+
+    def __init__(self, pairs: Pairs) -> None:
+        self.pairs = pairs
+        self.texts: list[TolerantLines] = []
+        self.columns = Tally()
+        self.lengths: tuple[int, int] | None = None
+        self.stop: UserError | None = None
+        self.records = 0
+
+    def windows(self) -> Iterator[Window]:
+        """All records, in windows."""
+        window, size = Window([], [], []), 0
+        for number, a, b in self._records():
+            window.numbers.append(number)
+            window.sources.append(a)
+            window.targets.append(b)
+            size += len(a) + len(b)
+            if len(window.numbers) == WINDOW or size > _WINDOW_CHARACTERS:
+                self.records += len(window)
+                yield window
+                window, size = Window([], [], []), 0
+        if window.numbers:
+            self.records += len(window)
+            yield window
+
+    def _records(self) -> Iterator[Record]:
+        try:
+            yield from self._read()
+        except UserError as error:
+            self.stop = error
+
+    def _read(self) -> Iterator[Record]:
+        split, fields = self.pairs.split, self.pairs.fields
+        paths = sources.paths(split)
+        is_table = split.path is not None
+        if is_table and sources.suffix(paths[0]) not in (".tsv", ".tab", ".txt"):
+            yield from sources.read_records(split, fields)
+            return
+        self.texts = [TolerantLines(path) for path in paths]
+        if fields.are_one and (not is_table or sources.suffix(paths[0]) == ".txt"):
+            self.texts = self.texts[:1]
+            yield from ((number, line, line) for number, line in enumerate(self.texts[0], start=1))
+        elif is_table:
+            yield from self._table(iter(self.texts[0]), paths[0])
+        else:
+            yield from self._parallel(*map(iter, self.texts))
+
+    def _parallel(self, first: Iterator[str], second: Iterator[str]) -> Iterator[Record]:
+        for number, (a, b) in enumerate(itertools.zip_longest(first, second), start=1):
+            if a is None or b is None:
+                rest = number + sum(1 for _ in (first if b is None else second))
+                self.lengths = (rest, number - 1) if b is None else (number - 1, rest)
+                return
+            yield number, a, b
+
+    def _table(self, lines: Iterator[str], path: str) -> Iterator[Record]:
+        first = next(lines)
+        a, b, most, has_header = read_tsv_head(first, self.pairs.fields, path)
+        for number, line in enumerate(lines if has_header else itertools.chain([first], lines), start=1 + has_header):
+            cells = line.split("\t")
+            if max(a, b) < len(cells) <= most:
+                yield number, cells[a], cells[b]
+            else:
+                self.columns.add([number])

@@ -1,0 +1,261 @@
+"""The fast step: what `TransformerStep` computes, from frozen weights, and without moving what has been seen.
+
+- Weights are packed once for the products; keys and values of the source are one product for all layers.
+- Encoding and each step are one call of a kernel, which executes a `Program`, and most searches are one call as a whole
+  (engine/frozen.py). Source tokens are packed without padding.
+- The keys and values of a step stay where that step's product left them. A hypothesis finds its past through a table
+  of ancestors, its source through the number of its sentence: choosing rows moves small integers alone.
+- Each row is computed by itself, in one order of summation: the same bits in any batch.
+
+It serves softmax attention without bias, rotation or window, on a CPU with compiled kernels; `obstacle` names what a
+model has that it does not know, and the plain step decodes that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from collections.abc import Iterator
+from ctypes import addressof, c_void_p
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pellucid.engine.frozen import Frozen, encode, knows, pointers
+from pellucid.engine.layout import Buffer, Step
+from pellucid.engine.program import Program
+from pellucid.kernels import calls as kernels
+from pellucid.model.stepper import TransformerStep
+from pellucid.model.transformer import Transformer
+from pellucid.nn.embeddings import Embedding
+from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
+from pellucid.nn.multi_head_attention import MultiHeadAttention
+from pellucid.nn.positional_encoding import LearnedPosition, NoPosition
+from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
+from pellucid.precision import resolve
+from pellucid.search.constraints import Rules
+from pellucid.search.options import Hypothesis
+from pellucid.search.step import Step as Steps
+
+_LANES = 16  # numbers that the kernels take at once
+
+
+@dataclass
+class Memory:
+    """What decoding remembers between two steps.
+
+    Attributes:
+        source: keys and values of every layer, [source tokens, layers · 2 · D], the sentences one behind the other.
+        firsts, lengths: [B], the first row of each sentence there, and how many.
+        longest: of the lengths.
+        sentences: [R], whose hypothesis a row is.
+        ancestors: [R, t], int32: the row of this row's hypothesis at each step.
+        steps: the keys and values [layers, R_t, 2·D] of each step.
+        places: where they are, [t or more, layers].
+        buffers: what a step works in.
+    """
+
+    source: Tensor
+    firsts: Tensor
+    lengths: Tensor
+    longest: int
+    sentences: Tensor
+    ancestors: Tensor
+    places: Tensor
+    steps: list[Tensor] = field(default_factory=list)
+    buffers: dict[int, Tensor] = field(default_factory=dict)
+
+
+def obstacle(model: Transformer) -> str | None:
+    """Why the engine cannot decode with this model, or None if it can."""
+    if not kernels.serve(model.output.weight):
+        return "no compiled kernels"
+    for attention in _attentions(model):
+        if not isinstance(attention.kernel, ScaledDotProductAttention):
+            return f"attention is {type(attention.kernel).__name__}"
+        if attention.position.door not in ("none", "embed"):
+            return f"positions are {type(attention.position).__name__}"
+        if attention.query.out_features != attention.value.out_features:
+            return "keys are not as wide as values"
+        if (attention.query.in_features // attention.n_heads) % _LANES:
+            return f"the width of a head is no multiple of {_LANES}"
+    if any(module.outer.in_features % _LANES for module in model.modules()
+           if isinstance(module, FeedForward | GatedFeedForward)):
+        return f"the inner width of the feed-forward layer is no multiple of {_LANES}"
+    return "attention has a window" if model.window_size is not None else None
+
+
+def step_for(model: Transformer, precision: str) -> Steps[tuple[Tensor, Tensor | None], Any]:
+    """The engine for `model` as it is now, made once; the plain step, in fp32, where it does not know the model.
+
+    Args:
+        model: in evaluation mode.
+        precision: "auto", "fp32", "bf16" or "int8".
+    """
+    if obstacle(model) is not None:
+        return TransformerStep(model)
+    precision = resolve(precision, model.output.weight.device)
+    state = precision, sum(parameter._version for parameter in model.parameters())
+    if model not in _engines or _engines[model][0] != state:
+        _engines[model] = state, Engine(model, precision)
+    return _engines[model][1]
+
+
+_engines: weakref.WeakKeyDictionary[Transformer, tuple[tuple[str, int], Engine]] = weakref.WeakKeyDictionary()
+
+
+def _attentions(model: Transformer) -> Iterator[MultiHeadAttention]:
+    return (module for module in model.modules() if isinstance(module, MultiHeadAttention))
+
+
+class Engine:
+    """A step of `search` over a frozen copy of `model`.
+
+    Args:
+        model: with no `obstacle`; later changes of its weights are not seen.
+        precision: of the products, "fp32", "bf16" or "int8".
+    """
+
+    def __init__(self, model: Transformer, precision: str) -> None:
+        self.width = model.output.weight.shape[1]
+        self.layers = len(model.decoder.layers)
+        self.source_places, self.target_places = (
+            Places(part.position, self.width) for part in (model.encoder, model.decoder))
+        n_heads = next(_attentions(model)).n_heads
+        self.encoder, self.decoder = (Program(precision, self.width, n_heads) for _ in range(2))
+        self._write_encoder(model)
+        self._write_decoder(model)
+
+    def _write_encoder(self, model: Transformer) -> None:
+        """Figure 1, left, and the keys and values that the right half will ask for."""
+        program = self.encoder
+        program.embed(_table(model.source_embedding))
+        for layer in model.encoder.stack():
+            program.connect(layer.residual_1, partial(program.attend, layer.self_attention))
+            program.connect(layer.residual_2, partial(program.feed_forward, layer.feed_forward))
+        program.close(model.encoder.closing_norm)
+        program.multiply(Buffer.SOURCE, *(projection for layer in model.decoder.stack() for projection in
+                                          (layer.cross_attention.key, layer.cross_attention.value)))
+
+    def _write_decoder(self, model: Transformer) -> None:
+        """Figure 1, right, for the newest tokens."""
+        program = self.decoder
+        program.embed(_table(model.target_embedding))
+        for number, layer in enumerate(model.decoder.stack()):
+            past, source = layer.self_attention, layer.cross_attention
+            program.connect(layer.residual_1, partial(program.attend_past, past, number, self.layers))
+            program.connect(layer.residual_2, partial(program.attend_source, source, number, self.layers))
+            program.connect(layer.residual_3, partial(program.feed_forward, layer.feed_forward))
+        program.close(model.decoder.closing_norm)
+        program.multiply(Buffer.LOGITS, model.output.weight)
+
+    def knows(self, rules: Rules) -> bool:
+        """Whether `search` searches by these rules."""
+        return rules.prefixes.shape[1] == 0 and knows(rules.options, rules.specials,
+                                                      self.decoder.widths[Buffer.LOGITS], self.target_places.limit)
+
+    def search(self, source: tuple[Tensor, Tensor | None], rules: Rules) -> list[list[Hypothesis]] | None:
+        """All steps in one call, by rules that it `knows`: the hypotheses of each sentence, best first.
+
+        Returns:
+            None where a row has no finite logit: the plain search knows what to do then.
+        """
+        tokens, lengths = _packed(*source)
+        frozen = self.frozen(int(lengths.max()), rules.options.max_length)
+        return frozen.search(tokens.numpy(), lengths.numpy(), rules.options, rules.specials)
+
+    def frozen(self, source: int, target: int) -> Frozen:
+        """What needs no torch to search, for sources and outputs of at most so many tokens.
+
+        Raises:
+            ValueError: learned positions end before.
+        """
+        return Frozen(self.encoder.stack, self.decoder.stack, self.source_places.first(source).numpy(),
+                      self.target_places.first(target).numpy(), self.layers, self.decoder.call)
+
+    def largest(self, source: int, target: int) -> Frozen:
+        """The same for so many tokens, or as many as there are positions."""
+        return self.frozen(int(min(source, self.source_places.limit)), int(min(target, self.target_places.limit)))
+
+    def start(self, source: tuple[Tensor, Tensor | None]) -> Memory:
+        """Encodes (ids [B, S], real [B, S] or None), padding at the end."""
+        tokens, lengths = _packed(*source)
+        longest, rows = int(lengths.max()), len(lengths)
+        buffers = self.encoder.buffers(len(tokens))
+        firsts = encode(self.encoder.stack, self._pointers(buffers), tokens.numpy(), lengths.numpy(),
+                        self.source_places.first(longest).numpy(), self.encoder.call)
+        return Memory(buffers[Buffer.SOURCE], torch.from_numpy(firsts), lengths, longest, torch.arange(rows),
+                      torch.empty(rows, 0, dtype=torch.int32), torch.empty(0, self.layers, dtype=torch.int64))
+
+    def step(self, state: Memory, tokens: Tensor) -> tuple[Tensor, Memory]:
+        """tokens [R] → logits [R, V] in fp32, good until the next step, and the state after them."""
+        rows, seen = len(tokens), state.ancestors.shape[1]
+        state.ancestors = torch.cat([state.ancestors, torch.arange(rows, dtype=torch.int32)[:, None]], dim=1)
+        if not state.buffers or len(state.buffers[Buffer.STREAM]) < rows:
+            state.buffers = self.decoder.buffers(rows) | {Buffer.SOURCE: state.source}
+        self._make_room(state, rows, seen)
+        self._run(state, tokens.contiguous(), self.target_places.first(seen + 1))
+        return state.buffers[Buffer.LOGITS][:rows], state
+
+    def select(self, state: Memory, rows: Tensor) -> Memory:
+        """The rows [R'] of the state."""
+        state.sentences, state.ancestors = state.sentences[rows], state.ancestors[rows]
+        return state
+
+    def _pointers(self, buffers: dict[int, Tensor]) -> ctypes.Array[c_void_p]:
+        return pointers({number: buffer.data_ptr() for number, buffer in buffers.items()}, self.layers)
+
+    def _make_room(self, state: Memory, rows: int, seen: int) -> None:
+        """For the keys and values of a step."""
+        state.steps.append(torch.empty(self.layers, rows, 2 * self.width, dtype=self.decoder.dtype))
+        layers = state.steps[-1].unbind()
+        if seen == len(state.places):
+            state.places = torch.cat([state.places, torch.zeros(max(seen, 16), self.layers, dtype=torch.int64)])
+        state.places[seen] = torch.tensor([layer.data_ptr() for layer in layers])
+        for number, layer in enumerate(layers):
+            state.buffers[Buffer.REMEMBERED + number] = layer
+
+    def _run(self, state: Memory, tokens: Tensor, places: Tensor) -> None:
+        rooms = self._pointers(state.buffers)
+        self.decoder.run(Step(addressof(rooms), len(tokens), state.ancestors.shape[1], state.longest,
+                              tokens.data_ptr(), None, places.data_ptr(), state.places.data_ptr(),
+                              state.ancestors.data_ptr(), state.sentences.data_ptr(), state.firsts.data_ptr(),
+                              state.lengths.data_ptr()))
+
+
+def _packed(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
+    """ids [B, S], of which some are real, one row behind the other, and the length of each."""
+    if real is None:
+        return ids.flatten(), torch.full((len(ids),), ids.shape[1])
+    return ids[real], real.sum(1)
+
+
+def _table(embedding: Embedding) -> Tensor:
+    """√D·E"""
+    return embedding.weight.detach() * math.sqrt(embedding.weight.shape[1])
+
+
+class Places:
+    """What a position adds to the embedding of its token; each is computed once, by itself."""
+
+    def __init__(self, position: NoPosition, width: int) -> None:
+        self.position = position
+        self.table = torch.empty(0, width)
+
+    @property
+    def limit(self) -> float:
+        """How many there are."""
+        return len(self.position.table) if isinstance(self.position, LearnedPosition) else math.inf
+
+    def first(self, count: int) -> Tensor:
+        """At least the first `count`, [count or more, D]."""
+        table = self.table
+        if len(table) < count:
+            nothing = torch.zeros(1, 1, table.shape[1])
+            new = [self.position.embed(nothing, torch.tensor([place]))[0] for place in range(len(table), count)]
+            self.table = table = torch.cat([table, *new]).detach()
+        return table

@@ -1,0 +1,199 @@
+"""Greedy and beam search with all their steps in one call of a kernel, over packed weights in memory or in a file.
+
+Imports no torch: a run whose weights were packed once is decoded again without waiting for it. What is found is what
+`greedy_search` and `beam_search` find over the engine (engine/engine.py), which packs the weights.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import addressof, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.engine.layout import ITEM_BYTES, SUFFIX, Buffer, Operation, Search, Step
+from pellucid.errors import CheckpointError
+from pellucid.files import check_folder, read_json, write_folder, write_json
+from pellucid.search.options import Hypothesis, SearchOptions, Specials, hypothesis, largest_penalties, length_penalty
+
+LONGEST = 1024  # tokens that room is made for at the start
+_ALIGNED = 64  # bytes: each matrix in a file begins where a row of the processor's cache does
+
+Call = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A list of operations, as `program.Program` writes it.
+
+    Attributes:
+        operations: in their order.
+        weights: what they point to, kept for as long as they are.
+        widths: of the buffers that they write to.
+        typed: of what goes from one operation to the next, "float32" or "bfloat16".
+    """
+
+    operations: ctypes.Array[Operation]
+    weights: Sequence[NDArray[np.uint8]]
+    widths: Mapping[int, int]
+    typed: str
+
+    def run(self, step: Step, call: Call) -> None:
+        """Executes all operations."""
+        call(f"execute_{SUFFIX[self.typed]}", addressof(self.operations), len(self.operations), ctypes.byref(step))
+
+    def buffers(self, rows: int) -> dict[int, NDArray[np.uint8]]:
+        """Room for so many rows, but not for what is remembered."""
+        return {number: np.empty((rows, width * ITEM_BYTES[Buffer(number).type_name(self.typed)]), dtype=np.uint8)
+                for number, width in self.widths.items() if number < Buffer.REMEMBERED}
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A Transformer that can do nothing but search.
+
+    Attributes:
+        encoder, decoder: its two stacks.
+        source_places, target_places: what each position adds to the embedding of its token, [positions, D].
+        layers: of the decoder.
+        call: calls a function of the kernels by its name.
+    """
+
+    encoder: Stack
+    decoder: Stack
+    source_places: NDArray[np.float32]
+    target_places: NDArray[np.float32]
+    layers: int
+    call: Call
+
+    def search(self, tokens: NDArray[np.int64], lengths: NDArray[np.int64], options: SearchOptions,
+               specials: Specials) -> list[list[Hypothesis]] | None:
+        """The hypotheses of each sentence, best first.
+
+        Args:
+            tokens: the sources, one behind the other.  lengths: of each.
+            options: which the kernel must know, see `knows`.
+
+        Returns:
+            None where a row has no finite logit: the plain search knows what to do then.
+        """
+        sentences, longest, shape = len(lengths), options.max_length, (len(lengths), options.n_best, options.max_length)
+        sources = self.encoder.buffers(len(tokens))
+        rooms = pointers({number: at(buffer) for number, buffer in sources.items()}, self.layers)
+        firsts = encode(self.encoder, rooms, tokens, lengths, self.source_places, self.call)
+        buffers = self.decoder.buffers(sentences * options.beam_size) | {Buffer.SOURCE: sources[Buffer.SOURCE]}
+        rooms = pointers({number: at(buffer) for number, buffer in buffers.items()}, self.layers)
+        penalties = np.array([1.0, *(length_penalty(n + 1, options.length_penalty) for n in range(longest))])
+        largest = np.array(largest_penalties(options))
+        found, log_p = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.float32)
+        sizes = np.full(shape[:2], -1, dtype=np.int64)
+        typed = self.decoder.typed
+        self.call(f"search_{SUFFIX[typed]}", ctypes.byref(Search(
+            addressof(self.decoder.operations), len(self.decoder.operations), addressof(rooms),
+            at(self.target_places), at(firsts), at(lengths), int(lengths.max()), sentences, options.beam_size,
+            self.layers, 2 * self.target_places.shape[1] * ITEM_BYTES[typed], specials.bos, specials.eos, specials.pad,
+            options.min_length, longest, options.n_best, options.scores, at(penalties), at(largest), at(found),
+            at(log_p), at(sizes))))
+        if int(sizes[0, 0]) < 0:
+            return None
+        room = int(sizes.max())
+        return [[hypothesis(ids[:size], terms[:size], specials.eos, options.length_penalty)
+                 for size, ids, terms in zip(*sentence, strict=True) if size] for sentence in
+                zip(sizes.tolist(), found[..., :room].tolist(), log_p[..., :room].tolist(), strict=True)]
+
+
+def knows(options: SearchOptions, specials: Specials, vocabulary: int, positions: float) -> bool:
+    """Whether the kernel searches so, with a model of so many words and positions, where no output has a prefix."""
+    return (not options.sample and options.no_repeat_ngram == 0 and options.max_length <= min(LONGEST, positions)
+            and vocabulary >= 2 * options.beam_size + 3 and vocabulary > max(vars(specials).values()))
+
+
+def encode(encoder: Stack, rooms: ctypes.Array[c_void_p], tokens: NDArray[np.int64], lengths: NDArray[np.int64],
+           places: NDArray[np.float32], call: Call) -> NDArray[np.int64]:
+    """Runs the encoder over sentences that lie one behind the other, without padding.
+
+    Args:
+        rooms: pointers to its buffers, as `pointers` makes them.
+        tokens: of all sentences.  lengths: of each.
+        places: of as many positions as the longest has, or more.
+
+    Returns:
+        The first row of each sentence.
+    """
+    firsts = np.cumsum(lengths) - lengths
+    sentences = np.repeat(np.arange(len(lengths)), lengths)
+    positions = np.arange(len(tokens)) - firsts[sentences]
+    encoder.run(Step(addressof(rooms), len(tokens), 0, int(lengths.max()), at(tokens), at(positions), at(places), None,
+                     None, at(sentences), at(firsts), at(lengths)), call)
+    return firsts
+
+
+def pointers(addresses: Mapping[int, int], layers: int) -> ctypes.Array[c_void_p]:
+    """Where the buffers are, by their numbers, with a place for what each layer will remember."""
+    found = (c_void_p * (Buffer.REMEMBERED + layers))()
+    for number, address in addresses.items():
+        found[number] = address
+    return found
+
+
+def at(array: NDArray[Any]) -> int:
+    """Where the data of an array begins."""
+    return int(array.ctypes.data)
+
+
+def save(frozen: Frozen, folder: Path) -> None:
+    """Writes the folder whole, or not at all; pointers become places in the file of weights, counted from 1.
+
+    Raises:
+        OutputError: disk full, no permission.
+    """
+    def fill(place: Path) -> None:
+        about: dict[str, Any] = {"layers": frozen.layers, "typed": frozen.decoder.typed}
+        with (place / "weights").open("wb") as file:
+            for name, stack in (("encoder", frozen.encoder), ("decoder", frozen.decoder)):
+                where = {}
+                for block in stack.weights:
+                    file.write(bytes(-file.tell() % _ALIGNED))
+                    where[at(block)] = file.tell() + 1
+                    file.write(block.data)
+                operations = type(stack.operations)(*stack.operations)
+                for operation in operations:
+                    for pointer in Operation.POINTERS:
+                        address = getattr(operation, pointer)
+                        setattr(operation, pointer, None if address is None else where[address])
+                (place / name).write_bytes(operations)
+                about[name] = {str(int(number)): width for number, width in stack.widths.items()}
+        np.save(place / "source_places", frozen.source_places)
+        np.save(place / "target_places", frozen.target_places)
+        write_json(place / "about.json", about)
+
+    write_folder(folder, fill)
+
+
+def read(folder: Path, call: Call) -> Frozen | None:
+    """What `save` wrote; None where there is nothing, or not all of it."""
+    with contextlib.suppress(CheckpointError, OSError):
+        check_folder(folder)
+        about = read_json(folder / "about.json")
+        weights: NDArray[np.uint8] = np.memmap(folder / "weights", dtype=np.uint8, mode="r")
+        encoder, decoder = (_stack(folder / name, weights, about[name], about["typed"])
+                            for name in ("encoder", "decoder"))
+        source, target = (np.load(folder / f"{side}_places.npy", allow_pickle=False) for side in ("source", "target"))
+        return Frozen(encoder, decoder, source, target, about["layers"], call)
+    return None
+
+
+def _stack(path: Path, weights: NDArray[np.uint8], widths: dict[str, int], typed: str) -> Stack:
+    data = path.read_bytes()
+    operations = (Operation * (len(data) // ctypes.sizeof(Operation))).from_buffer_copy(data)
+    for operation in operations:
+        for pointer in Operation.POINTERS:
+            place = getattr(operation, pointer)
+            setattr(operation, pointer, at(weights) + place - 1 if place else None)
+    return Stack(operations, [weights], {int(number): width for number, width in widths.items()}, typed)

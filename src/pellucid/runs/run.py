@@ -1,0 +1,254 @@
+"""A finished run, ready for use: `pellucid.load("runs/demo").generate(["…"])`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from pellucid.config import DecodeConfig, RunConfig, Task
+from pellucid.data.corpus import shorten, source_ids
+from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
+from pellucid.data.tokenizers.interface import EOS
+from pellucid.engine.kept import KeptWeights
+from pellucid.runs.texts import Generated, answers, length_groups, search_options
+from pellucid.errors import CheckpointError, ConfigError
+from pellucid.files import checked_sha256, read_json
+from pellucid.runs.folder import read_config
+
+if TYPE_CHECKING:
+    from pellucid.runs.generate import ModelSearcher
+    from pellucid.model.classifier import Classifier
+    from pellucid.model.transformer import Transformer
+
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Classified:
+    """What a classifier says of one text: the label, and the probability of every label."""
+
+    label: str
+    probabilities: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The log-probability of one given target, in nats: of each of its tokens, eos included, and of the whole."""
+
+    tokens: tuple[str, ...]
+    token_log_probabilities: tuple[float, ...]
+
+    @property
+    def log_probability(self) -> float:
+        """The sum over tokens."""
+        return sum(self.token_log_probabilities)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights that have been checked and not been read: model.safetensors in a checkpoint folder, and its SHA-256."""
+
+    folder: Path
+    sha256: str
+
+
+class Run:
+    """A model with its tokenizer and configuration.
+
+    Nothing here imports torch before `model` is asked for, and `generate` does not ask where it can search with what an
+    earlier process has packed.
+
+    Args:
+        model: built already, or the weights that it is made of when it is needed.
+
+    Attributes:
+        tokenizers: text to ids and back, for both sides.
+        config: the run's configuration.
+    """
+
+    def __init__(self, folder: Path, config: RunConfig, tokenizers: Tokenizers,
+                 model: Transformer | Classifier | Weights) -> None:
+        self.folder, self.config, self.tokenizers, self._model = folder, config, tokenizers, model
+        self._reading = Lock()
+        self._places: dict[str, KeptWeights] = {}  # by precision
+
+    def __repr__(self) -> str:
+        return f"<pellucid run {self.folder}: {self.config.task}>"
+
+    @property
+    def model(self) -> Transformer | Classifier:
+        """A torch.nn.Module, in evaluation mode, on the GPU where there is one.
+
+        Raises:
+            CheckpointError: the weights are those of another architecture, or not those of when the run was opened.
+        """
+        with self._reading:
+            if isinstance(self._model, Weights):
+                self._model = _read_model(self.config, self.tokenizers, self._model)
+        return self._model
+
+    def generate(self, texts: Sequence[str], beam_size: int | None = None, n_best: int | None = None,
+                 prefixes: Sequence[str] | None = None, options: DecodeConfig | None = None,
+                 progress: Callable[[int], None] = lambda done: None, first: int = 0,
+                 scores: bool = True) -> list[Generated]:
+        """What the model makes of each text; an empty text for an empty one.
+
+        Args:
+            beam_size, n_best: in place of those in `options`.
+            prefixes: for each text, how its output must begin.
+            options: how to search; the run's own `decode` section if left out.
+            progress: called with the number of texts done.
+            first: the number of the first text, for samples that go on where an earlier call ended.
+            scores: false lets greedy search leave out the sums that scores need, and say NaN for them.
+
+        Raises:
+            ConfigError: the run is a classifier.
+            ValueError: an option out of range.
+        """
+        self._must_be("seq2seq", "generate")
+        options = options or self.config.decode
+        options = replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
+                          n_best=options.n_best if n_best is None else n_best)
+        asked, limit = search_options(options, scores), self.config.model.max_length
+        kept = self._kept(options.precision)
+        frozen = kept.open(options, lambda: self._searcher(options)) if kept is not None and prefixes is None else None
+        if frozen is not None:
+            return answers(frozen, self.tokenizers, texts, asked, limit, None, progress, first)
+        from pellucid.runs.generate import evaluating
+
+        with evaluating(self.model):
+            searcher = self._searcher(options)
+            if kept is not None:
+                searcher.keep(kept)
+            return answers(searcher, self.tokenizers, texts, asked, limit, prefixes, progress, first)
+
+    def _kept(self, precision: str) -> KeptWeights | None:
+        """Where packed weights are kept, as long as nobody has asked for the model, and so may have changed it."""
+        if not isinstance(self._model, Weights) or self.config.train.kernels != "auto":
+            return None
+        if precision not in self._places:
+            file, digest = self._model.folder / WEIGHTS, self._model.sha256
+            self._places[precision] = KeptWeights(self.folder, file, digest, self.config, self.tokenizers, precision)
+        return self._places[precision]
+
+    def _searcher(self, options: DecodeConfig) -> ModelSearcher:
+        from pellucid.runs.generate import ModelSearcher
+
+        return ModelSearcher(cast("Transformer", self.model), options)
+
+    def classify(self, texts: Sequence[str]) -> list[Classified]:
+        """The label of each text.
+
+        Raises:
+            ConfigError: the run is no classifier.
+        """
+        import torch
+
+        from pellucid.data.batching import pad
+
+        self._must_be("classification", "classify")
+        model, limit = cast("Classifier", self.model), self.config.model.max_length
+        rows = [np.asarray(ids[:limit], dtype=np.int32) for ids in source_ids(list(texts), self.tokenizers, True)]
+        results: list[Classified | None] = [None] * len(rows)
+        device = model.head_2.weight.device
+        for group in length_groups([len(row) for row in rows], self.config.decode.batch_tokens):
+            ids, real = pad([rows[i] for i in group])
+            with torch.inference_mode():
+                logits = model(ids.to(device), None if real is None else real.to(device))
+            for i, row in zip(group, logits.softmax(-1).tolist(), strict=True):
+                probabilities = dict(zip(self.tokenizers.labels, row, strict=True))
+                results[i] = Classified(max(probabilities, key=probabilities.__getitem__), probabilities)
+        return [result for result in results if result is not None]
+
+    def score(self, sources: Sequence[str], targets: Sequence[str], cut: bool = False) -> list[Scored]:
+        """How probable each target is, given its source.
+
+        Args:
+            cut: a target is cut where learned positions end, eos at its end.
+
+        Raises:
+            ConfigError: the run is a classifier.
+            ValueError: not as many targets as sources; a target goes on where learned positions end.
+        """
+        from pellucid.runs.generate import score_targets
+
+        self._must_be("seq2seq", "score")
+        if len(sources) != len(targets):
+            raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
+        limit = self.config.model.max_length
+        encoded = source_ids(list(sources), self.tokenizers, classify=False)
+        wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(list(targets))]
+        if cut and self.config.model.position == "learned":
+            wanted = [shorten(ids, limit) for ids in wanted]
+        pairs = [(np.asarray(shorten(a, limit), dtype=np.int32), np.asarray(b, dtype=np.int32))
+                 for a, b in zip(encoded, wanted, strict=True)]
+        found = score_targets(cast("Transformer", self.model), pairs, self.config.decode.batch_tokens)
+        return [Scored(tuple(self.tokenizers.target.pieces(ids)), tuple(row))
+                for ids, row in zip(wanted, found, strict=True)]
+
+    def _must_be(self, task: Task, verb: str) -> None:
+        if self.config.task != task:
+            raise ConfigError(f"this run cannot {verb}", where=str(self.folder),
+                              why=f"it was trained for {self.config.task}, not {task}")
+
+
+def build_model(config: RunConfig, tokenizers: Tokenizers, seed: int) -> Transformer | Classifier:
+    """The model of a configuration, with its initial weights."""
+    from pellucid.model.build import build, build_classifier
+
+    if config.task == "classification":
+        return build_classifier(config.model, tokenizers.source.size, len(tokenizers.labels), seed=seed)
+    return build(config.model, tokenizers.source.size, tokenizers.target.size, shared=tokenizers.shared, seed=seed)
+
+
+def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> Transformer | Classifier:
+    import torch
+
+    from pellucid.kernels.compiled import is_chosen
+    from pellucid.train.checkpoint import load_weights
+
+    if not is_chosen():
+        _choose_kernels(config)
+    model = build_model(config, tokenizers, seed=0)
+    load_weights(model, weights.folder)
+    if checked_sha256(weights.folder, WEIGHTS) != weights.sha256:
+        raise CheckpointError("the weights were replaced after the run was opened", where=str(weights.folder),
+                              fix="open it again")
+    return model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu")).eval()
+
+
+def _choose_kernels(config: RunConfig) -> None:
+    import torch
+
+    from pellucid.kernels.compiled import use_kernels
+    from pellucid.precision import keep_kernels
+
+    keep_kernels()
+    use_kernels(torch.device("cuda" if torch.cuda.is_available() else "cpu"), config.train.kernels == "auto")
+
+
+def load(folder: str | Path) -> Run:
+    """Opens a run folder with its best weights, which are checked now, and read when they are first needed.
+
+    Raises:
+        CheckpointError: no run folder, nothing trained in it yet, or something in it is damaged.
+    """
+    folder = Path(folder)
+    config = read_config(folder)
+    if not (folder / "best.json").exists():
+        raise CheckpointError("this run has no checkpoint yet", where=str(folder),
+                              fix="train it further: the same `pellucid train` command resumes it")
+    best = read_json(folder / "best.json")
+    if not isinstance(best, dict) or Path(str(best.get("checkpoint"))).name != best.get("checkpoint"):
+        raise CheckpointError("best.json is damaged", where=str(folder / "best.json"))
+    checkpoint, tokenizers = folder / "checkpoints" / best["checkpoint"], load_tokenizers(folder / "tokenizer")
+    run = Run(folder, config, tokenizers, Weights(checkpoint.absolute(), checked_sha256(checkpoint, WEIGHTS)))
+    if "torch" in sys.modules:  # its work in this process is done with the kernels from now on
+        _choose_kernels(config)
+    return run

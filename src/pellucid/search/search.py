@@ -1,0 +1,81 @@
+"""One door to the three searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from pellucid.engine.engine import Engine
+from pellucid.search.beam_search import beam_search
+from pellucid.search.constraints import Rules
+from pellucid.search.greedy import greedy_search
+from pellucid.search.options import Hypothesis, SearchOptions, Specials
+from pellucid.search.sampling import sample
+from pellucid.search.step import Step
+
+Source = TypeVar("Source")
+State = TypeVar("State")
+
+
+def search(
+    step: Step[Source, State],
+    source: Source,
+    sentences: int,
+    options: SearchOptions,
+    specials: Specials,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    indices: Sequence[int] | None = None,
+) -> list[list[Hypothesis]]:
+    """Sample, search greedily or search with a beam, as `options` say.
+
+    A sentence's hypotheses depend on the sentence, its prefix, its index (samples only) and the options: not on the
+    others in the batch, nor on their number or order, as far as the step computes each row alike in any batch.
+
+    Args:
+        source: what `step.start` takes, `sentences` of them.
+        prefixes: for each sentence the tokens its hypotheses begin with; may be empty. A prefix obeys no other rule
+            but the maximum length.
+        indices: for each sentence a number of its own; the draws and error messages go by it. 0, 1, … if left out.
+
+    Returns:
+        For each sentence 1 to `n_best` distinct hypotheses, best score first.
+
+    Raises:
+        ValueError: prefixes or indices do not fit, or the model's logits are NaN (`NumericalError`).
+    """
+    indices = tuple(range(sentences)) if indices is None else tuple(indices)
+    if len(indices) != sentences or any(index < 0 for index in indices):
+        raise ValueError(f"indices must be {sentences} numbers from 0 up, one a sentence, not {list(indices)}")
+    rules = Rules(options, specials, _padded(prefixes, sentences, specials), indices)
+    if sentences == 0:
+        return []
+    with torch.inference_mode():
+        if isinstance(step, Engine) and step.knows(rules):
+            found = step.search(source, rules)
+            if found is not None:
+                return found
+        state = step.start(source)
+        if options.sample:
+            return sample(step, state, rules)
+        if options.beam_size == 1:
+            return greedy_search(step, state, rules)
+        return beam_search(step, state, rules)
+
+
+def _padded(prefixes: Sequence[Sequence[int]] | None, sentences: int, specials: Specials) -> Tensor:
+    """[N, P], -1 behind the shorter ones."""
+    prefixes = [()] * sentences if prefixes is None else prefixes
+    if len(prefixes) != sentences:
+        raise ValueError(f"prefixes must be {sentences}, one a sentence, not {len(prefixes)}")
+    reserved = (specials.pad, specials.bos, specials.eos)
+    padded = torch.full((sentences, max(map(len, prefixes), default=0)), -1)
+    if padded.shape[1] == 0:
+        return padded
+    for row, prefix in zip(padded, prefixes, strict=True):
+        if any(token < 0 or token in reserved for token in prefix):
+            raise ValueError(f"a prefix must be made of token ids other than {reserved}, not {list(prefix)}")
+        row[: len(prefix)] = torch.as_tensor(prefix, dtype=torch.long)
+    return padded

@@ -1,0 +1,239 @@
+"""`pellucid train` from end to end: the folder, the tokenizer, the ids, the model, the loop, the average, the card."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import signal
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from pellucid.config import RunConfig
+from pellucid.data.batching import Batches
+from pellucid.data.corpus import Corpus, open_corpus
+from pellucid.data.examples import check_tokenizers, training_examples
+from pellucid.data.splits import Pairs, open_splits
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.errors import CheckpointError, ConfigError, DataError
+from pellucid.files import make_folder, read_json, remove_leftovers, write_json
+from pellucid.kernels.compiled import use_kernels
+from pellucid.model.build import check
+from pellucid.nn.initialization import seed_of
+from pellucid.precision import keep_kernels, resolve
+from pellucid.runs.folder import claim_config, has_begun, prepare_tokenizers, write_environment
+from pellucid.runs.run import Run, build_model
+from pellucid.train.averaging import MovingAverage, mean_of
+from pellucid.train.checkpoint import AVERAGE, CheckpointStore, load_checkpoint, load_weights, read_weights
+from pellucid.train.initialize import initialize_from, source_of
+from pellucid.train.journal import Metrics, Reporter, draw_loss_curve
+from pellucid.train.learning_rate import paper_peak
+from pellucid.train.loop import Session, is_better, point_to_best, train_until_done
+from pellucid.train.model_card import write_model_card
+from pellucid.train.optimizer import make_optimizer
+from pellucid.train.validation import Validation, make_validation
+
+
+class Interrupted(Exception):
+    """The run was asked to stop, has saved, and can be resumed."""
+
+    def __init__(self, number: int, step: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number, self.step = number, step
+
+
+def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
+    """Trains in the folder `out`, or goes on with what was begun there.
+
+    Returns:
+        A summary: the step, the best checkpoint, its validation scores, parameters, tokens, seconds.
+
+    Raises:
+        UserError: with the exit code of its kind.
+        Interrupted: after a signal, once everything is saved.
+    """
+    try:
+        check(config.model)
+    except ValueError as error:
+        raise ConfigError(str(error), where="model") from error
+    keep_kernels()
+    source = None if has_begun(out) else source_of(config)
+    make_folder(out)
+    with only_writer(out):
+        claim_config(config, out)
+        splits = open_splits(config, out)
+        tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
+        check_tokenizers(config, tokenizers)
+        corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
+                   for name, pairs in splits.items() if name != "test"}
+        remember_data(splits, corpora, out)
+        session = open_session(config, out, tokenizers, splits, corpora, source, reporter)
+        del source  # its weights are copied
+        resume(session)
+        introduce(session, out)
+        with stop_on_signals() as signals:
+            session.stop_requested = lambda: bool(signals)
+            if not train_until_done(session):
+                raise Interrupted(signals[0], session.progress.step)
+            return finish(session, out)
+
+
+@contextlib.contextmanager
+def only_writer(out: Path) -> Iterator[None]:
+    """Holds the run folder: two runs never write to one. The lock goes with its process, however that ends."""
+    with (out / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError("another process is training in this folder", where=str(out),
+                              fix="wait for it, or give another --out") from error
+        remove_leftovers(out)
+        remove_leftovers(out / "checkpoints")
+        remove_leftovers(out / "figures")
+        yield
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM, so that the loop can save and stop; a second one ends the process at once."""
+    received: list[int] = []
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        signal.signal(number, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def read_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, reporter: Reporter) -> Corpus:
+    """The ids of a split, with a word on what was left out."""
+    corpus = open_corpus(pairs, tokenizers, config,
+                         lambda lines: reporter.progress(f"{pairs.name}: {lines:,} lines read"))
+    reporter.say(f"{pairs.name}: {corpus.report}")
+    return corpus
+
+
+def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Path) -> None:
+    """Writes data.json; on resuming, refuses data that changed.
+
+    Raises:
+        DataError: which split is another one now.
+    """
+    path = out / "data.json"
+    now = {name: {**pairs.describe(), "sha256": pairs.sha256(),
+                  **(asdict(corpora[name].report) if name in corpora else {})} for name, pairs in splits.items()}
+    if path.exists():
+        before = read_json(path)
+        if not isinstance(before, dict) or not all(isinstance(split, dict) for split in before.values()):
+            raise CheckpointError("data.json is damaged", where=str(path), fix="remove it: it is written anew")
+        for name in corpora:
+            if before.get(name, {}).get("sha256") != now[name]["sha256"]:
+                raise DataError(f"the {name} data changed since this run began", where=str(path),
+                                fix="train on the old data, or give a new --out")
+    write_json(path, now)
+
+
+def open_session(config: RunConfig, out: Path, tokenizers: Tokenizers, splits: dict[str, Pairs],
+                 corpora: dict[str, Corpus], source: Run | None, reporter: Reporter) -> Session:
+    """All the parts of a run, at its beginning; with the weights of `source`, if there is one."""
+    train_config = config.train
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = build_model(config, tokenizers, seed_of(config.seed, "weights")).to(device)
+    if source is not None:
+        initialize_from(source, model, tokenizers, out, reporter.say)
+    examples = training_examples(corpora["train"], tokenizers, config)
+    batches = Batches(examples, train_config.batch_tokens, train_config.batch_sentences, config.seed)
+    steps = train_config.steps
+    if train_config.epochs is not None:
+        steps = math.ceil(train_config.epochs * batches.per_epoch / train_config.accumulate)
+    average = MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None
+    precision = resolve(train_config.precision, device)
+    kernels = use_kernels(device, train_config.kernels == "auto")
+    validation = make_validation(config, model, tokenizers, splits, corpora, precision, reporter.say)
+    write_environment(out, {"device": str(device), "precision": precision, "kernels": kernels})
+    milestone = train_config.validate_every or math.ceil(batches.per_epoch / train_config.accumulate)
+    return Session(config=config, model=model, optimizer=make_optimizer(model, train_config), average=average,
+                   batches=batches, steps=steps,
+                   peak=train_config.learning_rate or paper_peak(config.model.d_model, train_config.warmup_steps),
+                   precision=precision, device=device,
+                   store=CheckpointStore(out, train_config.average_last,
+                                         lambda step: step % milestone == 0 or step == steps),
+                   metrics=Metrics(out / "metrics.jsonl"), reporter=reporter,
+                   validate=lambda average: validate_and_draw(validation, average, out))
+
+
+def validate_and_draw(validation: Validation, average: MovingAverage | None, out: Path) -> dict[str, float]:
+    """The validation's scores; the loss curve is drawn anew."""
+    scores = validation(average)
+    draw_loss_curve(Metrics(out / "metrics.jsonl").read(), out / "figures" / "loss.png")
+    return scores
+
+
+def resume(session: Session) -> None:
+    """Goes back to the newest checkpoint that is whole, if there is any.
+
+    Raises:
+        CheckpointError: there are checkpoints, and none is whole.
+    """
+    store, failures = session.store, []
+    for step in reversed(store.steps()):
+        try:
+            session.progress = load_checkpoint(store.path(step), session.model, session.optimizer, session.average)
+            break
+        except CheckpointError as error:
+            failures.append(error)
+            session.reporter.say(f"checkpoint passed over: {error}")
+    if failures and session.progress.step == 0:
+        raise failures[0]
+    session.metrics.rewind(session.progress.step)
+    best = session.progress.best_step
+    if best and not store.path(best).exists():  # it went when a later one, damaged since, was better
+        session.progress.best_score = None
+    point_to_best(session)
+    if session.progress.step:
+        store.point_last(session.progress.step)
+
+
+def introduce(session: Session, out: Path) -> None:
+    """The first lines: what is trained, how large it is, where it is written, how it goes on after a stop."""
+    config, parameters = session.config, sum(p.numel() for p in session.model.parameters())
+    where = f"from step {session.progress.step:,} " if session.progress.step else ""
+    session.reporter.say(f"training {config.task} {where}to step {session.steps:,}: {parameters:,} parameters, "
+                         f"{session.precision} products on {session.device}, "
+                         f"{session.batches.per_epoch:,} batches an epoch")
+    session.reporter.say(f"run folder {out}: run the same command again to resume")
+
+
+def finish(session: Session, out: Path) -> dict[str, Any]:
+    """Tries the average of the last checkpoints, points best.json to the winner, and writes the model card. Doing it
+    again changes nothing."""
+    store, progress, monitor = session.store, session.progress, session.config.train.monitor
+    assert progress.best_score is not None
+    name, score = store.path(progress.best_step).name, progress.best_score
+    milestones = store.whole_milestones(session.reporter.say) if session.config.train.average_last > 1 else []
+    if len(milestones) > 1:
+        store.save_average(mean_of(read_weights(folder) for folder in milestones), progress.step)
+        load_weights(session.model, store.folder / AVERAGE)
+        scores = session.validate(None)
+        told = "  ".join(f"{key} {value:.3f}" for key, value in scores.items())
+        session.reporter.say(f"average of the last {len(milestones)} checkpoints  validation  {told}")
+        if not is_better(monitor, score, scores[monitor]):
+            name, score = AVERAGE, scores[monitor]
+    store.point_best(name, progress.best_step if name != AVERAGE else progress.step, monitor, score)
+    load_weights(session.model, store.folder / name)
+    summary = {"run": str(out), "step": progress.step, "best": name, "monitor": monitor, "score": score,
+               "parameters": sum(p.numel() for p in session.model.parameters()),
+               "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
+               "seconds": round(progress.seconds, 1)}
+    write_model_card(session.config, summary, out)
+    return summary

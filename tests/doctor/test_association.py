@@ -1,0 +1,83 @@
+"""What belongs together is learned from pairs alone, and scored as the equation says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from pellucid.doctor.association import FREQUENT, SIZE, Association, Vocabulary, learn, vocabulary
+from pellucid.doctor.words import words_of
+
+Lines = tuple[list[str], list[str]]
+MakeUp = Callable[[int, int], Lines]
+Translate = Callable[[str], str]
+
+
+def learned(lines: Lines) -> Association:
+    return learn([(words_of(lines[0]), words_of(lines[1]))])
+
+
+def ids_of(text: str, vocabulary: Vocabulary) -> list[int]:
+    """The ids of a line, word by word."""
+    return [int(vocabulary.ids(words_of([word])).ids[0]) for word in text.split()]
+
+
+def partners(association: Association, source: list[str], translate: Translate) -> list[bool]:
+    """Of each word of the source lines, whether its partner is its translation."""
+    return [association.partner[ids_of(name, association.source_ids)[0]]
+            == ids_of(translate(name), association.target_ids)[0] for name in sorted(set(" ".join(source).split()))]
+
+
+def test_rare_words_share_buckets_on_both_sides_and_numbers_have_their_own() -> None:
+    frequent = vocabulary([words_of(["the"] * 5 + ["a the 2026"])])
+    none = vocabulary([words_of(["the"])])
+    assert ids_of("the", frequent) == [0]
+    assert FREQUENT <= ids_of("2026", frequent)[0] < FREQUENT + 256 <= ids_of("Zanzibar", frequent)[0] < SIZE
+    assert ids_of("Zanzibar", frequent) == ids_of("Zanzibar", none)
+
+
+def test_frequent_words_stand_by_rank() -> None:
+    lines = [" ".join(f"w{i}" for i in range(n)) for n in range(20)]  # w0 in most lines, then w1, …
+    assert ids_of(" ".join(f"w{i}" for i in range(16)), vocabulary([words_of(lines)])) == list(range(16))
+
+
+def test_every_word_finds_its_translation(made_up: MakeUp, translate: Translate) -> None:
+    lines = made_up(800, 1)
+    association = learned(lines)
+    assert all(partners(association, lines[0], translate))
+    assert association.power > 0.99
+
+
+def test_translations_are_found_though_every_pair_has_slipped_by_two(made_up: MakeUp, translate: Translate) -> None:
+    source, target = made_up(800, 1)
+    assert np.mean(partners(learned((source[:-2], target[2:])), source, translate)) > 0.95
+
+
+def test_sides_that_have_nothing_to_do_with_each_other_have_no_power(made_up: MakeUp) -> None:
+    assert learned((made_up(600, 1)[0], made_up(600, 2)[1])).power == pytest.approx(0.5, abs=0.1)
+
+
+def test_scores_are_the_sum_that_the_equation_gives(made_up: MakeUp, translate: Translate) -> None:
+    """Against the same in plain loops, the term of the lengths taken off by comparing lines of equal lengths."""
+    source, target = made_up(400, 3)
+    association = learned((source, target))
+    some = sorted(set(" ".join(source).split()))[:5]
+    a = [" ".join(some), f"{some[0]} 7 {some[1]} unheard of", ""]
+    b = [translate(" ".join(some)), f"{translate(some[0])} 7 x y z", "q w e r t"]
+    left, right = association.source_ids.ids(words_of(a)), association.target_ids.ids(words_of(b))
+    scores = association.scores(left, right, (-1, 0, 1))
+    mean, near, far = association.ratio
+    for i, line in enumerate(a):
+        for column, offset in enumerate((-1, 0, 1)):
+            j = i + offset
+            if not 0 <= j < 3 or not line:
+                assert scores[i, column] == 0
+                continue
+            there = set(ids_of(b[j], association.target_ids))
+            ids = ids_of(line, association.source_ids)
+            total = sum(association.hit[f] if association.partner[f] in there else association.miss[f] for f in ids)
+            ratio = np.log((len(b[j].split()) + 1) / (len(ids) + 1)) - mean
+            total += max(np.log(far / near) - ratio**2 / 2 * (near**-2 - far**-2), -4)
+            assert scores[i, column] == pytest.approx(np.clip(total, -15, 15), abs=1e-3)

@@ -1,0 +1,96 @@
+"""Reading stumbles over nothing, counts what training would stop at, and is the strict one where nothing is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.config import DataConfig, Split
+from pellucid.data.sources import fields_for
+from pellucid.data.splits import Pairs
+from pellucid.data.text_lines import read_lines
+from pellucid.doctor import reading
+from pellucid.doctor.finding import Crowd, Tally
+from pellucid.doctor.reading import Reading, TolerantLines
+from pellucid.errors import DataError
+
+FIELDS = fields_for("seq2seq", DataConfig())
+
+
+def records(split: Split) -> tuple[list[tuple[int, str, str]], Reading]:
+    found = Reading(Pairs("train", split, FIELDS))
+    rows = [row for w in found.windows() for row in zip(w.numbers, w.sources, w.targets, strict=True)]
+    return rows, found
+
+
+def test_faults_are_counted_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntw\xf6\nthree\r\n\nfive")
+    lines = TolerantLines(str(path))
+    assert list(lines) == ["one", "twö", "three", "", "five"]
+    assert {kind: tally.numbers for kind, tally in lines.faults.items()} == {
+        "byte_order_mark": [1], "carriage_return": [1, 3], "encoding": [2]}
+    assert lines.count == 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines=st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=("Cs",))), min_size=1),
+       size=st.integers(1, 12))
+def test_valid_text_is_read_as_training_reads_it(tmp_path_factory: pytest.TempPathFactory, lines: list[str],
+                                                 size: int) -> None:
+    path = tmp_path_factory.mktemp("text") / "lines.txt"
+    path.write_bytes("".join(line + "\n" for line in lines).encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_AT_ONCE", size)
+        try:
+            strict = list(read_lines(str(path)))
+        except DataError:  # nothing but a byte order mark
+            return
+        assert list(TolerantLines(str(path))) == strict
+
+
+def test_two_files_of_different_lengths(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1\n2\n3\n")
+    (tmp_path / "b").write_text("x\n")
+    rows, found = records(Split(source=str(tmp_path / "a"), target=str(tmp_path / "b")))
+    assert rows == [(1, "1", "x")]
+    assert found.lengths == (3, 1)
+
+
+def test_a_table_with_a_header_and_lines_of_another_shape(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("id\tsource\ttarget\n1\ta\tb\n2\tc\n3\td\te\tf\n4\tg\th\n")
+    rows, found = records(Split(path=str(tmp_path / "t.tsv")))
+    assert rows == [(2, "a", "b"), (5, "g", "h")]
+    assert found.columns.numbers == [3, 4]
+
+
+def test_what_cannot_be_read_on_from_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"source": "a", "target": "b"}\n{"source": 5}\n')
+    rows, found = records(Split(path=str(tmp_path / "t.jsonl")))
+    assert rows == [(1, "a", "b")]
+    assert isinstance(found.stop, DataError)
+    assert found.stop.where.endswith("t.jsonl:2")
+    assert isinstance(records(Split(path=str(tmp_path / "none.tsv")))[1].stop, DataError)
+    (tmp_path / "wide.txt").write_bytes("a\tb\n".encode("utf-16"))
+    assert "UTF-16" in str(records(Split(path=str(tmp_path / "wide.txt")))[1].stop)
+
+
+def test_windows_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.tsv").write_text("ab\tcd\n" * 10)
+    monkeypatch.setattr(reading, "WINDOW", 4)
+    found = Reading(Pairs("train", Split(path=str(tmp_path / "t.tsv")), FIELDS))
+    assert [len(window) for window in found.windows()] == [4, 4, 2]
+    monkeypatch.setattr(reading, "_WINDOW_CHARACTERS", 9)
+    assert [len(window) for window in found.windows()] == [3, 3, 3, 1]
+
+
+def test_a_tally_knows_where_its_lines_crowd() -> None:
+    tally = Tally()
+    tally.add([5, 90, *range(200, 240, 2), 700])
+    assert (tally.count, tally.numbers, tally.block) == (23, [5, 90, 200], Crowd((200, 202, 204), 238, 20))
+    scattered = Tally()
+    scattered.add(range(0, 1000, 10))
+    assert scattered.block is None

@@ -1,0 +1,73 @@
+"""Lengths, padding and sizes by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from pellucid.config import from_mapping
+from pellucid.doctor.reading import Window
+from pellucid.doctor.tokens import (
+    Encoded,
+    LengthCheck,
+    batch_facts,
+    encode,
+    length_facts,
+    sample_tokenizers,
+    suited_vocabulary,
+    well_seen,
+)
+
+CONFIG = from_mapping({"tokenizer": {"kind": "word", "shared": False, "min_frequency": 2},
+                       "model": {"max_length": 4}, "train": {"batch_tokens": 8, "steps": 10}})
+PAIRS = [("a b", "x"), ("a b", "x y"), ("a c", "x y z"), ("", "x")]
+
+
+def encoded(source: list[int], target: list[int], counts: dict[int, int] | None = None) -> Encoded:
+    both = Counter(counts or {})
+    return Encoded((np.asarray(source), np.asarray(target)), (both, both))
+
+
+def test_tokens_and_unknown_ones() -> None:
+    found = encode(PAIRS, sample_tokenizers(CONFIG, PAIRS), CONFIG)
+    assert [side.tolist() for side in found.lengths] == [[3, 3, 3], [2, 3, 4]]  # eos counted
+    assert found.unknown == pytest.approx(2 / 18)  # c and z stand there once
+
+
+def test_long_texts_are_found_and_short_ones_never_encoded() -> None:
+    check = LengthCheck(CONFIG, sample_tokenizers(CONFIG, PAIRS))
+    check.add(Window([7, 8, 9], ["a b c", "a b c d", "a"], ["x", "abcdefghij", "x y z y x"]))
+    assert (check.source.numbers, check.target.numbers) == ([8], [9])  # 4 tokens and eos are more than 4
+
+
+def test_histogram() -> None:
+    facts = length_facts(encoded([1, 4, 5, 8, 9, 16], [2] * 6))
+    assert facts["source"]["histogram"] == {"1-4": 2, "5-8": 2, "9-16": 2}
+    assert (facts["source"]["longest"], facts["target"]["median"]) == (16, 2)
+
+
+def test_a_vocabulary_is_well_seen_by_hand() -> None:
+    counts = {1: 100, 2: 99, 3: 50, 4: 7}
+    assert well_seen(encoded([], [], counts), 1.0) == 0.25
+    assert well_seen(encoded([], [], counts), 2.0) == 0.75
+
+
+def test_the_largest_half_that_suits() -> None:
+    pairs = [(f"{word} {word} ab", word) for word in ("cat", "dog", "bird", "horse") for _ in range(120)]
+    pairs += [(f"{i:04d}", f"{i * 7:04d}") for i in range(3000)]
+    config = from_mapping({"tokenizer": {"kind": "sentencepiece", "vocab_size": 1000}})
+    seen = well_seen(encode(pairs, sample_tokenizers(config, pairs), config), 1.0)
+    assert seen < 0.95
+    size = suited_vocabulary(config, pairs, seen, 20.0)
+    assert size == 250  # at 20 times as many, half of 500 are seen too rarely
+    assert suited_vocabulary(config, pairs, 0.96, 1.0) is None
+
+
+def test_batches_by_hand() -> None:
+    facts = batch_facts(encoded([2, 2, 2, 3], [2, 2, 4, 4]), CONFIG, 1.0)  # 12 target tokens in batches of 8
+    assert facts["batches_per_epoch"] == 2
+    assert facts["epochs"] == 5
+    assert facts["filled"] == pytest.approx(21 / 25, abs=1e-4)  # (2·3 + 4·3) where 6 + 8 are, 3 + 4 where they are
+    assert facts["suited_batch_tokens"] == 256  # the smallest that is advised

@@ -1,0 +1,255 @@
+"""The engine says what the plain step says: the same tokens in fp32, nearly the same probabilities in bf16."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.config import ModelConfig
+from pellucid.engine.engine import Engine, obstacle
+from pellucid.engine.workers import each
+from pellucid.errors import NumericalError
+from pellucid.kernels import calls as kernels
+from pellucid.kernels.compiled import use_kernels
+from pellucid.model.build import build
+from pellucid.model.stepper import TransformerStep
+from pellucid.model.transformer import Transformer
+from pellucid.runs.generate import score_targets
+from pellucid.search.beam_search import beam_search
+from pellucid.search.constraints import Rules
+from pellucid.search.greedy import greedy_search
+from pellucid.search.options import Hypothesis, SearchOptions, Specials
+from pellucid.search.ranking import best_tokens
+from pellucid.search.rows import Rows
+from pellucid.search.search import search
+
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
+
+V = 40
+SPECIALS = Specials(bos=2, eos=3, pad=0)
+PARTS: list[dict[str, Any]] = [
+    {"position": "sinusoidal"}, {"position": "learned", "residual": "post"}, {"position": "none", "norm": "rmsnorm"},
+    {"position": "sinusoidal", "residual": "deepnorm", "feed_forward": "swiglu"},
+    {"position": "sinusoidal", "norm": "stdnorm", "residual": "none", "tie_embeddings": False},
+    {"position": "sinusoidal", "feed_forward": "gelu"},
+]
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {"beam_size": 1}, "beam": {"beam_size": 4}, "n-best": {"beam_size": 4, "n_best": 4},
+    "sample": {"sample": True, "seed": 5, "n_best": 2}, "long": {"beam_size": 3, "min_length": 7},
+    "no repeats": {"beam_size": 2, "no_repeat_ngram": 2}, "short": {"beam_size": 3, "max_length": 3},
+}
+
+
+def made(vocabulary: int = V, **parts: Any) -> Transformer:
+    torch.manual_seed(1)
+    config = ModelConfig(d_model=64, n_heads=2, d_ff=96, encoder_layers=1, decoder_layers=2, max_length=24, **parts)
+    model = build(config, vocabulary, vocabulary, shared=True).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)  # less even probabilities
+    return model
+
+
+MANY = 1100  # tokens: more than are ranked together
+PRECISIONS = ("fp32", "bf16", "int8")
+
+
+@functools.cache
+def engine_of(precision: str, vocabulary: int) -> Engine:
+    return Engine(made(vocabulary), precision)
+
+
+def sources(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    draw = torch.Generator().manual_seed(3)
+    lengths = torch.randint(1, 9, (count,), generator=draw)
+    real = torch.arange(8) < lengths[:, None]
+    return torch.randint(4, V, (count, 8), generator=draw).masked_fill(~real, 0), real
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
+@pytest.mark.parametrize("options", SEARCHES.values(), ids=SEARCHES)
+def test_in_fp32_the_engine_finds_what_the_plain_step_finds(parts: dict[str, Any], options: dict[str, Any]) -> None:
+    model, source = made(**parts), sources(7)
+    assert obstacle(model) is None
+    asked = SearchOptions(**{"max_length": 12, **options})
+    prefixes = [[]] * 5 + [[7, 8], [9]]
+    plain = search(TransformerStep(model), source, 7, asked, SPECIALS, prefixes)
+    fast = search(Engine(model, "fp32"), source, 7, asked, SPECIALS, prefixes)
+    for ours, theirs, ids, real in zip(fast, plain, *source, strict=True):
+        scores = [h.score for h in theirs]
+        assert [h.score for h in ours] == pytest.approx(scores, abs=1e-4)
+        taught = score_targets(model, [(ids[real].numpy(), np.array([*h.tokens, SPECIALS.eos])) for h in ours], 1000)
+        for mine, other, expected in zip(ours, theirs, taught, strict=True):
+            told = mine.token_log_probabilities  # without eos, where the longest length stopped it
+            assert told == pytest.approx(expected[: len(told)], abs=1e-4)
+            tied = sum(abs(other.score - score) < 1e-4 for score in scores) > 1
+            assert mine.tokens == other.tokens or tied  # among equals, as without residuals, rounding decides
+        assert len({h.tokens for h in ours}) == len({h.tokens for h in theirs})
+
+
+def by_steps(engine: Engine, source: tuple[torch.Tensor, torch.Tensor], count: int,
+             options: SearchOptions) -> list[list[Hypothesis]]:
+    """The same search, a call of the engine for each step."""
+    rules = Rules(options, SPECIALS, torch.empty(count, 0, dtype=torch.int64), tuple(range(count)))
+    with torch.inference_mode():
+        kind = greedy_search if options.beam_size == 1 else beam_search
+        return kind(engine, engine.start(source), rules)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 12), st.integers(0, 9), st.floats(-2, 2), st.data())
+def test_in_one_call_the_search_finds_what_it_finds_step_by_step(count: int, beam: int, longest: int, shortest: int,
+                                                                 alpha: float, data: st.DataObject) -> None:
+    options = SearchOptions(beam_size=beam, max_length=longest, min_length=min(shortest, longest - 1),
+                            length_penalty=alpha, n_best=data.draw(st.integers(1, beam)))
+    engine = engine_of(data.draw(st.sampled_from(PRECISIONS)), data.draw(st.sampled_from([V, MANY])))
+    assert search(engine, sources(count), count, options, SPECIALS) == by_steps(engine, sources(count), count, options)
+
+
+def test_equal_totals_are_ranked_alike_in_one_call_and_step_by_step() -> None:
+    """All logits are equal: every choice is one among equals."""
+    model = made()
+    with torch.no_grad():
+        model.output.weight.zero_()
+    options = SearchOptions(beam_size=3, max_length=4, n_best=3)
+    engine = Engine(model, "fp32")
+    assert search(engine, sources(3), 3, options, SPECIALS) == by_steps(engine, sources(3), 3, options)
+
+
+def test_learned_positions_end_a_search_by_steps_where_the_table_ends() -> None:
+    engine = Engine(made(position="learned"), "fp32")
+    rules = [Rules(SearchOptions(max_length=longest), SPECIALS, torch.empty(2, 0), (0, 1)) for longest in (24, 25)]
+    assert [engine.knows(each) for each in rules] == [True, False]
+
+
+def test_a_source_that_learned_positions_do_not_reach_is_refused_in_one_call_too() -> None:
+    ids = torch.randint(4, V, (2, 30))
+    with pytest.raises(ValueError, match="learned positions end"):
+        search(Engine(made(position="learned"), "fp32"), (ids, None), 2, SearchOptions(max_length=9), SPECIALS)
+
+
+@pytest.mark.parametrize("place", [7, MANY - 3])
+def test_logits_that_are_no_numbers_are_told_without_scores_too(place: int) -> None:
+    model = made(MANY)
+    with torch.no_grad():
+        model.output.weight[place] = torch.nan
+    for scores in (True, False):
+        with pytest.raises(NumericalError):
+            search(Engine(model, "fp32"), sources(9), 9, SearchOptions(beam_size=1, scores=scores), SPECIALS)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 0.03), ("int8", 0.1)])
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
+def test_probabilities_are_those_of_the_plain_step_within_rounding(parts: dict[str, Any], precision: str,
+                                                                    tolerance: float) -> None:
+    model, source = made(**parts), sources(5)
+    plain, fast = TransformerStep(model), Engine(model, precision)
+    tokens = torch.randint(4, V, (6, 5))
+    with torch.inference_mode():
+        expected, state = plain.start(source), fast.start(source)
+        for latest in tokens:
+            wanted, expected = plain.step(expected, latest)
+            got, state = fast.step(state, latest)
+            torch.testing.assert_close(got.softmax(-1), wanted.softmax(-1), atol=tolerance, rtol=0.0)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
+def test_the_neighbours_of_a_sentence_change_no_bit(parts: dict[str, Any], precision: str) -> None:
+    (ids, real), options = sources(115), SearchOptions(beam_size=2, max_length=9, n_best=2)  # more than a block of rows
+    engine = Engine(made(**parts), precision)
+    together = search(engine, (ids, real), 115, options, SPECIALS)
+    for some in ([0], [114, 3, 7], list(range(100, 20, -1))):
+        longest = int(real[some].sum(1).max())
+        apart = search(engine, (ids[some, :longest], real[some, :longest]), len(some), options, SPECIALS)
+        assert apart == [together[i] for i in some]  # tokens and every log-probability
+
+
+def test_no_source_padding_and_wide_heads() -> None:
+    for heads in (1, 2, 4):
+        torch.manual_seed(2)
+        config = ModelConfig(d_model=64, n_heads=heads, d_ff=48, encoder_layers=1, decoder_layers=1)
+        model = build(config, V, V, shared=True).eval()
+        ids = torch.randint(4, V, (3, 70))
+        options = SearchOptions(beam_size=2, max_length=30)
+        plain = search(TransformerStep(model), (ids, None), 3, options, SPECIALS)
+        fast = search(Engine(model, "fp32"), (ids, None), 3, options, SPECIALS)
+        assert [one[0].tokens for one in fast] == [one[0].tokens for one in plain]
+
+
+@pytest.mark.parametrize(("parts", "reason"), [
+    ({"position": "rotary"}, "RotaryPosition"), ({"position": "t5"}, "T5Position"),
+    ({"attention": "linear"}, "LinearAttention"), ({"attention": "window", "window": 3}, "window"),
+    ({"n_heads": 8}, "width of a head"), ({"d_key": 16}, "keys are not as wide")])
+def test_what_the_engine_does_not_know_is_named(parts: dict[str, Any], reason: str) -> None:
+    config = {"d_model": 64, "n_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 1, **parts}
+    assert reason in str(obstacle(build(ModelConfig(**config), V, V, shared=True)))
+
+
+def test_batches_side_by_side_come_out_in_order() -> None:
+    engine, (ids, real) = Engine(made(), "fp32"), sources(40)
+    batches = [list(range(start, start + 5)) for start in range(0, 40, 5)]
+
+    def decode(rows: list[int]) -> list[Any]:
+        return search(engine, (ids[rows], real[rows]), len(rows), SearchOptions(beam_size=2, max_length=9), SPECIALS)
+
+    before, threads = torch.get_num_threads(), 3
+    torch.set_num_threads(threads)
+    try:
+        together = list(each(decode, batches, threads, kernels.use_threads))
+        assert torch.get_num_threads() == threads  # those who decode count their own
+    finally:
+        torch.set_num_threads(before)
+    assert together == [decode(rows) for rows in batches]
+
+
+def test_the_engine_keeps_the_weights_it_was_made_with() -> None:
+    model, source = made(), sources(2)
+    engine = Engine(model, "fp32")
+    with torch.inference_mode():
+        before = engine.step(engine.start(source), torch.tensor([2, 2]))[0]
+        for parameter in model.parameters():
+            parameter.zero_()
+        after = engine.step(engine.start(source), torch.tensor([2, 2]))[0]
+    assert torch.equal(before, after)
+
+
+def ranked(logits: torch.Tensor, count: int, min_length: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = len(logits)
+    rules = Rules(SearchOptions(min_length=min_length), SPECIALS, torch.empty(rows, 0), tuple(range(rows)))
+    return best_tokens(logits, Rows(torch.arange(rows), torch.full((rows, 1), 9), torch.zeros(rows, 1)), rules, count)
+
+
+@settings(deadline=None)  # the first example compiles
+@given(st.integers(1, 5), st.integers(20, 70) | st.integers(500, 1600), st.integers(1, 9), st.integers(0, 2),
+       st.integers(0, 10_000), st.sampled_from([torch.float32, torch.bfloat16]))
+def test_the_best_tokens_in_one_pass_are_those_of_the_plain_way(rows: int, vocabulary: int, count: int, min_length: int,
+                                                                 seed: int, dtype: torch.dtype) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    logits = torch.randint(-6, 6, (rows, vocabulary), generator=draw).to(dtype)  # many ties
+    values, ids = ranked(logits, count, min_length)
+    use_kernels(torch.device("cpu"), False)
+    try:
+        expected, expected_ids = ranked(logits, count, min_length)
+    finally:
+        use_kernels(torch.device("cpu"))
+    assert torch.equal(ids, expected_ids)
+    torch.testing.assert_close(values, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("place", [7, MANY - 3])
+def test_infinite_logits_are_taken_at_their_limit_and_nan_is_told(place: int) -> None:
+    logits = torch.zeros(2, MANY)
+    logits[1, place] = torch.inf
+    values, ids = ranked(logits, 1)
+    assert ids.tolist() == [[1], [place]]
+    assert values[1, 0] == 0
+    logits[0, place - 1] = torch.nan
+    with pytest.raises(NumericalError, match="sentence 0"):
+        ranked(logits, 1)

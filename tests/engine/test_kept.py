@@ -1,0 +1,287 @@
+"""Packed weights without torch say what the model says, and are used only where they are that model's."""
+
+from __future__ import annotations
+
+import io
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid.config import DecodeConfig, ModelConfig, from_mapping
+from pellucid.engine import kept
+from pellucid.engine.engine import Engine
+from pellucid.engine.frozen import Frozen, knows, read, save
+from pellucid.engine.kept import FrozenSearcher, KeptWeights
+from pellucid.engine.layout import Buffer
+from pellucid.errors import CheckpointError
+from pellucid.files import sha256
+from pellucid.kernels import calls as kernels
+from pellucid.model.build import build
+from pellucid.runs.run import WEIGHTS, Run, Weights, load
+from pellucid.search.options import Hypothesis, SearchOptions, Specials
+from pellucid.search.search import search
+from pellucid.train import train as train_run
+from pellucid.train.journal import Reporter
+
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
+
+V = 40
+SPECIALS = Specials(bos=2, eos=3, pad=0)
+PARTS: list[dict[str, Any]] = [
+    {}, {"position": "learned", "residual": "post"}, {"norm": "rmsnorm", "feed_forward": "swiglu"},
+    {"position": "none", "norm": "stdnorm", "residual": "none", "tie_embeddings": False}]
+SEARCHES = [SearchOptions(beam_size=1, max_length=9), SearchOptions(beam_size=3, n_best=2, max_length=9, min_length=2)]
+SOURCES = [[5, 6, 7, 8, 3], [9, 3], [11, 4, 39, 3]]
+RUN: dict[str, Any] = {
+    "data": {"generated": {"task": "reverse", "train": 200, "validation": 10, "test": 5, "symbols": 5, "min_length": 2,
+                           "max_length": 5}},
+    "tokenizer": {"kind": "word"},
+    "model": {"d_model": 32, "n_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0,
+              "max_length": 8},
+    "train": {"steps": 40, "batch_tokens": 100, "warmup_steps": 5, "learning_rate": 0.01, "validate_every": 20},
+    "decode": {"beam_size": 2, "max_length": 8},
+}
+TEXTS = ["1 2 3", "", "5 5", "4 1 2 3 5"]
+
+
+def engine_of(precision: str, parts: dict[str, Any]) -> Engine:
+    torch.manual_seed(1)
+    config = ModelConfig(d_model=64, n_heads=2, d_ff=96, encoder_layers=1, decoder_layers=2, max_length=24, **parts)
+    model = build(config, V, V, shared=True).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    return Engine(model, precision)
+
+
+def found_by(frozen: Frozen, options: SearchOptions) -> list[list[Hypothesis]] | None:
+    lengths = np.array([len(ids) for ids in SOURCES])
+    return frozen.search(np.concatenate(SOURCES).astype(np.int64), lengths, options, SPECIALS)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())) or "default")
+def test_what_is_read_back_finds_what_the_engine_finds(precision: str, parts: dict[str, Any], tmp_path: Path) -> None:
+    engine = engine_of(precision, parts)
+    save(engine.frozen(24, 24), tmp_path / "kept")
+    frozen = read(tmp_path / "kept", kernels.call)
+    assert frozen is not None
+    longest = max(map(len, SOURCES))
+    ids = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in SOURCES])
+    for options in SEARCHES:
+        assert found_by(frozen, options) == search(engine, (ids, ids != 0), 3, options, SPECIALS)
+
+
+@pytest.mark.parametrize("damage", ["weights", "decoder", "about.json", "manifest.json", "target_places.npy"])
+def test_what_is_damaged_is_not_read(damage: str, tmp_path: Path) -> None:
+    save(engine_of("bf16", {}).frozen(24, 24), tmp_path)
+    file = tmp_path / damage
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    assert read(tmp_path, kernels.call) is None
+    file.unlink()
+    assert read(tmp_path, kernels.call) is None
+
+
+def test_no_scores_are_summed_where_none_are_asked_for() -> None:
+    frozen = engine_of("fp32", {}).frozen(24, 24)
+    for options in SEARCHES:
+        with_scores, without = found_by(frozen, options), found_by(frozen, replace(options, scores=False))
+        assert with_scores is not None
+        assert without is not None
+        assert [[h.tokens for h in one] for one in without] == [[h.tokens for h in one] for one in with_scores]
+        assert all(math.isnan(h.score) == (options.beam_size == 1) for one in without for h in one)
+
+
+@pytest.mark.parametrize("scores", [True, False])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_logits_that_are_no_numbers_are_left_to_the_plain_search(bad: float, scores: bool) -> None:
+    engine = engine_of("fp32", {"position": "learned"})
+    engine.target_places.first(24)[3] = bad
+    assert found_by(engine.frozen(24, 24), SearchOptions(beam_size=1, max_length=9, scores=scores)) is None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A run, trained for a second, and a cache of its own."""
+    place = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PELLUCID_CACHE", str(place / "cache"))
+        patch.setattr(train_run, "draw_loss_curve", lambda events, path: None)
+        train_run.train(from_mapping(RUN), place / "run", Reporter(io.StringIO()))
+        yield place / "run"
+
+
+@pytest.fixture
+def empty(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    """Nothing is kept yet."""
+    engines = folder.parent / "cache" / "engines"
+    shutil.rmtree(engines, ignore_errors=True)
+    return engines
+
+
+def asks_for_the_model(run: Run) -> bool:
+    return not isinstance(run._model, Weights)
+
+
+@pytest.mark.parametrize("options", [
+    DecodeConfig(beam_size=1, max_length=8), DecodeConfig(beam_size=3, n_best=3, max_length=8, precision="int8")],
+    ids=["greedy", "beam"])
+def test_the_second_time_nobody_asks_for_the_model(options: DecodeConfig, folder: Path, empty: Path) -> None:
+    first, second = load(folder), load(folder)
+    expected = first.generate(TEXTS, options=options)
+    assert asks_for_the_model(first)
+    assert second.generate(TEXTS, options=options) == expected
+    assert not asks_for_the_model(second)
+    assert second.generate(TEXTS, options=replace(options, sample=True)) == first.generate(
+        TEXTS, options=replace(options, sample=True))
+    assert asks_for_the_model(second)  # the kernel draws no samples
+
+
+def test_with_kept_weights_no_torch_is_imported(folder: Path, empty: Path) -> None:
+    program = ("import json, sys, pellucid; "
+               f"found = pellucid.load({str(folder)!r}).generate({TEXTS!r}); "
+               "print(json.dumps([[one.text, one.score] for one in found])); "
+               "print('torch' in sys.modules)")
+    texts, imported = zip(*(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                                           timeout=100).stdout.splitlines() for _ in range(2)), strict=True)
+    assert imported == ("True", "False")
+    assert texts[0] == texts[1]
+
+
+def test_a_model_that_may_have_changed_is_asked_itself(folder: Path, empty: Path) -> None:
+    load(folder).generate(TEXTS)
+    run = load(folder)
+    with torch.no_grad():
+        for parameter in run.model.parameters():
+            parameter.zero_()
+    changed = run.generate(TEXTS)
+    assert changed != load(folder).generate(TEXTS)
+    assert load(folder).generate(TEXTS) == load(folder).generate(TEXTS)
+
+
+def place_of(run: Run, **other: Any) -> KeptWeights:
+    weights = run._model
+    assert isinstance(weights, Weights)
+    named = {"weights": weights.folder / WEIGHTS, "sha256": weights.sha256, "config": run.config,
+             "tokenizers": run.tokenizers, **other}
+    return KeptWeights(run.folder, named["weights"], named["sha256"], named["config"], named["tokenizers"], "auto")
+
+
+def test_whatever_the_weights_depend_on_has_a_place_of_its_own(folder: Path, empty: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    load(folder).generate(TEXTS)
+    run = load(folder)
+
+    def is_there(**other: Any) -> bool:
+        found = place_of(run, **other).open(run.config.decode, lambda: pytest.fail("asked"))
+        assert found is None or isinstance(found, FrozenSearcher)
+        return found is not None
+
+    assert is_there()
+    assert not is_there(sha256="0" * 64)
+    assert not is_there(tokenizers=replace(run.tokenizers, shared=not run.tokenizers.shared))
+    assert not is_there(config=replace(run.config, model=replace(run.config.model, norm="rmsnorm")))
+    for name, value in (("_CODE", [*kept._CODE, "more"]), ("_DEVICES", [str(folder)])):
+        with monkeypatch.context() as patch:
+            patch.setattr(kept, name, value)
+            assert not is_there()
+    for name, value in (("CXX", "false"), ("ONEDNN_MAX_CPU_ISA", "AVX2")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert not is_there()
+
+
+def test_what_is_damaged_is_made_again(folder: Path, empty: Path) -> None:
+    expected = load(folder).generate(TEXTS)
+    (weights,) = empty.rglob("weights")
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert load(folder).generate(TEXTS) == expected
+    assert weights.read_bytes() == whole
+
+
+def test_only_the_last_few_are_kept(folder: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        with monkeypatch.context() as patch:
+            patch.setattr(kept, "_CODE", [str(number)])
+            load(folder).generate(TEXTS)
+    assert len(list(empty.rglob("weights"))) == 3
+
+
+def test_weights_that_are_replaced_in_between_are_neither_read_nor_kept(folder: Path, empty: Path,
+                                                                        tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "run")
+    run = load(tmp_path / "run")
+    place = place_of(run)
+    weights = run._model
+    assert isinstance(weights, Weights)
+    file = weights.folder / WEIGHTS
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    manifest = file.parent / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(weights.sha256, sha256(file)))
+    with pytest.raises(CheckpointError, match="replaced"):
+        run.generate(TEXTS)
+    place.keep(lambda source, target: pytest.fail("kept"))
+    assert not list(empty.rglob("weights"))
+
+
+def test_a_long_source_or_a_prefix_goes_to_the_model(folder: Path, empty: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = load(folder).generate(TEXTS)
+    shutil.rmtree(empty)
+    monkeypatch.setattr(kept, "LONGEST_SOURCE", 3)
+    assert load(folder).generate(TEXTS) == expected
+    run = load(folder)
+    assert run.generate([TEXTS[2]]) == [expected[2]]  # two symbols and an end
+    assert not asks_for_the_model(run)
+    assert run.generate([TEXTS[3]]) == [expected[3]]
+    assert asks_for_the_model(run)
+    run = load(folder)
+    assert run.generate(["1 2"], prefixes=["4 4"])[0].text.startswith("4 4")
+    assert asks_for_the_model(run)
+
+
+def test_where_the_cache_cannot_be_written_the_texts_are_the_same(folder: Path, empty: Path) -> None:
+    expected = load(folder).generate(TEXTS)
+    shutil.rmtree(empty)
+    empty.write_text("in the way")
+    run = load(folder)
+    assert run.generate(TEXTS) == expected
+    empty.unlink()
+
+
+def test_where_a_logit_is_no_number_the_model_takes_over(folder: Path, empty: Path) -> None:
+    """Its plain search knows what to say of it."""
+    load(folder).generate(TEXTS)
+    run = load(folder)
+    place = place_of(run)
+    searcher = place.open(run.config.decode, lambda: run._searcher(run.config.decode))
+    assert searcher is not None
+    searcher._frozen.target_places[1] = math.nan
+    options = SearchOptions(beam_size=2, max_length=8)
+    source = np.array([5, 6, 3], dtype=np.int32)
+    expected = run._searcher(run.config.decode).search([source], options, [[]], [0])
+    assert searcher.search([source], options, [[]], [0]) == expected
+
+
+def test_what_the_kernel_knows_is_asked_of_the_options() -> None:
+    frozen = engine_of("fp32", {}).frozen(24, 24)
+    vocabulary = frozen.decoder.widths[Buffer.LOGITS]
+    assert vocabulary == V
+    assert knows(SearchOptions(max_length=24), SPECIALS, vocabulary, 24)
+    for options in (SearchOptions(max_length=25), SearchOptions(sample=True), SearchOptions(no_repeat_ngram=2),
+                    SearchOptions(beam_size=20, max_length=9)):
+        assert not knows(options, SPECIALS, vocabulary, 24)

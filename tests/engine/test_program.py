@@ -1,0 +1,70 @@
+"""Products over packed weights are those of the plain equation, in every precision and for any number of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from pellucid.engine.layout import Buffer, Step
+from pellucid.engine.program import Program
+
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
+
+
+def product(x: Tensor, layer: nn.Linear, precision: str) -> Tensor:
+    """x [R, D] through `layer`, sums as they are."""
+    program = Program(precision, x.shape[1], 1)
+    program.multiply(Buffer.LOGITS, layer)
+    buffers = program.buffers(len(x)) | {Buffer.TYPED: x.to(program.dtype)}
+    places = np.zeros(Buffer.REMEMBERED, dtype=np.int64)
+    for number, buffer in buffers.items():
+        places[number] = buffer.data_ptr()
+    program.run(Step(buffers=places.ctypes.data, rows=len(x), seen=1, longest=1))
+    return buffers[Buffer.LOGITS]
+
+
+def drawn(rows: int, inner: int, outer: int, seed: int) -> tuple[Tensor, nn.Linear]:
+    torch.manual_seed(seed)
+    return torch.randn(rows, inner), nn.Linear(inner, outer).requires_grad_(False)
+
+
+SIZES = {"rows": st.integers(1, 210), "lanes": st.integers(1, 6), "outer": st.integers(1, 150),
+         "seed": st.integers(0, 999)}
+
+
+@settings(deadline=None, max_examples=40)
+@given(**SIZES)
+def test_in_fp32_and_bf16(rows: int, lanes: int, outer: int, seed: int) -> None:
+    x, layer = drawn(rows, 16 * lanes, outer, seed)
+    torch.testing.assert_close(product(x, layer, "fp32"), layer(x), atol=1e-5, rtol=1e-5)
+    rounded = nn.functional.linear(x.bfloat16().float(), layer.weight.bfloat16().float(), layer.bias)
+    torch.testing.assert_close(product(x, layer, "bf16"), rounded, atol=1e-5, rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(**SIZES)
+def test_in_bytes_products_of_whole_numbers_are_exact(rows: int, lanes: int, outer: int, seed: int) -> None:
+    x, layer = drawn(rows, 16 * lanes, outer, seed)
+    x = torch.randint(-127, 128, x.shape).float()
+    weight = torch.randint(-127, 128, layer.weight.shape).float()
+    x[:, -1] = weight[:, 0] = 127  # the largest, so that nothing is scaled
+    layer.weight.copy_(weight)
+    assert torch.equal(product(x, layer, "int8"), x @ weight.T + layer.bias)
+
+
+def test_in_bytes_others_are_near() -> None:
+    x, layer = drawn(50, 96, 70, 1)
+    mistake = (product(x, layer, "int8") - layer(x)).square().mean().sqrt()
+    assert mistake < 0.02 * layer(x).square().mean().sqrt()
+
+
+def test_a_row_has_the_same_bits_beside_any_others() -> None:
+    x, layer = drawn(200, 64, 130, 1)
+    for precision in ("fp32", "bf16", "int8"):
+        together = product(x, layer, precision)
+        for rows in ([0], [199, 5], list(range(7, 140))):
+            assert torch.equal(product(x[rows], layer, precision), together[rows])

@@ -1,0 +1,190 @@
+"""`pellucid.load`: a finished run, used from Python."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pellucid
+from pellucid.config import from_mapping
+from pellucid.data.batching import pad
+from pellucid.data.corpus import source_ids
+from pellucid.errors import CheckpointError, ConfigError
+from pellucid.runs.run import Run
+from pellucid.config.reader import merge
+from pellucid.train import train as train_run
+from pellucid.train.checkpoint import load_weights
+from pellucid.train.journal import Reporter
+
+BASE: dict[str, Any] = {
+    "data": {"generated": {"task": "copy", "train": 200, "validation": 10, "test": 5, "symbols": 5, "min_length": 2,
+                           "max_length": 5}},
+    "tokenizer": {"kind": "word"},
+    "model": {"d_model": 16, "n_heads": 2, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0,
+              "max_length": 8},
+    "train": {"steps": 60, "batch_tokens": 100, "warmup_steps": 5, "learning_rate": 0.01, "validate_every": 30,
+              "precision": "fp32"},
+    "decode": {"beam_size": 2, "max_length": 8},
+}
+CLASSIFY: dict[str, Any] = {"task": "classification", "data": {"generated": {"task": "adjacent_duplicates"}}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """A run of each task, trained for a second."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PELLUCID_CACHE", str(folder / "cache"))
+        patch.setattr(train_run, "draw_loss_curve", lambda events, path: None)
+        for name, over in (("copy", {}), ("labels", CLASSIFY)):
+            train_run.train(from_mapping(merge(BASE, over)), folder / name, Reporter(io.StringIO()))
+        yield {"copy": folder / "copy", "labels": folder / "labels"}
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def copy(trained: dict[str, Path]) -> Run:
+    return pellucid.load(trained["copy"])
+
+
+@pytest.fixture(scope="module")
+def labels(trained: dict[str, Path]) -> Run:
+    return pellucid.load(str(trained["labels"]))
+
+
+def test_it_generates(copy: Run) -> None:
+    texts = ["1 2 3", "", "5 5"]
+    best, none, _ = copy.generate(texts)
+    assert (none.text, none.tokens) == ("", ())
+    assert best.text == " ".join(best.tokens)
+    assert best.score == best.hypotheses[0].score
+    four = copy.generate(texts, beam_size=4, n_best=4)[0].hypotheses
+    assert len(four) == 4
+    assert len({h.text for h in four}) == 4
+    greedy = copy.generate(texts, beam_size=1)[0].hypotheses
+    assert len(greedy) == 1
+    options = pellucid.DecodeConfig(sample=True, n_best=2, max_length=3)
+    assert all(len(h.tokens) <= 3 for one in copy.generate(texts, options=options) for h in one.hypotheses)
+    assert copy.generate(["1 2"], prefixes=["4 4"])[0].text.startswith("4 4")
+    for wrong in ({"beam_size": 0}, {"n_best": 3}, {"n_best": 0}):
+        with pytest.raises(ValueError):
+            copy.generate(texts, **wrong)
+
+
+def test_a_text_generated_greedily_scores_what_the_search_said(copy: Run) -> None:
+    texts = ["1 2 3", "4 1", "2 2 2 5 1"]
+    found = [one.hypotheses[0] for one in copy.generate(texts, beam_size=1)]
+    scored = copy.score(texts, [one.text for one in found])
+    checked = 0
+    for one, score in zip(found, scored, strict=True):
+        assert copy.tokenizers.target.pieces(copy.tokenizers.target.encode(one.text)) == list(one.tokens)
+        if len(one.tokens) < 8:  # it ended by itself, not at the maximum length
+            assert score.log_probability == pytest.approx(one.log_probability, abs=1e-4)
+            assert score.tokens == (*one.tokens, "</s>")
+            assert len(score.token_log_probabilities) == len(score.tokens)
+            checked += 1
+    assert checked
+    with pytest.raises(ValueError, match="3 sources and 2 targets"):
+        copy.score(texts, texts[:2])
+
+
+def test_a_long_source_is_cut_alike_to_generate_and_to_score(copy: Run) -> None:
+    long, cut = "1 2 3 4 5 1 2 3 4 5", "1 2 3 4 5 1 2"
+    assert copy.generate([long])[0].text == copy.generate([cut])[0].text
+    assert copy.score([long], ["1 2"])[0] == copy.score([cut], ["1 2"])[0]
+
+
+def test_it_classifies(labels: Run) -> None:
+    texts = ["1 1 2", "1 2 1", "", "3 4 3 3 2 1 2 3 4 5 1 1 1"]
+    found = labels.classify(texts)
+    rows = [np.asarray(ids[:8], dtype=np.int32) for ids in source_ids(texts, labels.tokenizers, True)]
+    for one, row in zip(found, rows, strict=True):
+        assert list(one.probabilities) == ["0", "1"]
+        assert sum(one.probabilities.values()) == pytest.approx(1)
+        assert one.label == max(one.probabilities, key=lambda label: one.probabilities[label])
+        with torch.no_grad():
+            expected = labels.model(pad([row])[0]).softmax(-1)[0].tolist()
+        assert list(one.probabilities.values()) == pytest.approx(expected, abs=1e-5)
+    assert labels.classify([]) == []
+
+
+def test_the_wrong_task_is_told(copy: Run, labels: Run) -> None:
+    for act in (lambda: labels.generate(["1"]), lambda: labels.score(["1"], ["1"]), lambda: copy.classify(["1"])):
+        with pytest.raises(ConfigError, match="cannot") as error:
+            act()
+        assert "trained for" in error.value.why
+
+
+def test_the_model_is_a_module_with_the_best_weights_in_evaluation_mode(copy: Run, trained: dict[str, Path]) -> None:
+    assert isinstance(copy.model, nn.Module)
+    assert not copy.model.training
+    best = json.loads((trained["copy"] / "best.json").read_text())["checkpoint"]
+    other = pellucid.build(copy.config.model, copy.tokenizers.source.size, copy.tokenizers.target.size, shared=True)
+    load_weights(other, trained["copy"] / "checkpoints" / best)
+    for p, q in zip(copy.model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(p, q)
+    assert "seq2seq" in repr(copy)
+
+
+def test_a_folder_that_is_no_finished_run_is_refused(trained: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no such run folder"):
+        pellucid.load(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"config\.yaml is missing"):
+        pellucid.load(tmp_path)
+    for name, content in (("best.json", None), ("best.json", "{"), ("best.json", "[]"), ("best.json", "{}"),
+                          ("best.json", '{"checkpoint": ".."}'), ("best.json", '{"checkpoint": "../checkpoints"}'),
+                          ("best.json", '{"checkpoint": null}'), ("config.yaml", "a: [1"), ("config.yaml", ""),
+                          ("config.yaml", "model: {d_modell: 3}"), ("tokenizer/tokenizer.json", "{}"),
+                          ("tokenizer/manifest.json", None)):
+        folder = tmp_path / "copy"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(trained["copy"], folder)
+        if content is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(content)
+        with pytest.raises(CheckpointError) as error:
+            pellucid.load(folder)
+        assert str(folder) in error.value.where
+
+
+def test_damaged_weights_are_told_when_the_run_is_opened(trained: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(trained["copy"], tmp_path / "copy")
+    for file in (tmp_path / "copy" / "checkpoints").glob("*/model.safetensors"):
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged"):
+        pellucid.load(tmp_path / "copy")
+
+
+def test_a_run_can_be_moved(trained: dict[str, Path], tmp_path: Path, copy: Run) -> None:
+    shutil.copytree(trained["copy"], tmp_path / "elsewhere")
+    assert pellucid.load(tmp_path / "elsewhere").generate(["1 2 3"]) == copy.generate(["1 2 3"])
+
+
+def test_importing_pellucid_imports_no_torch() -> None:
+    program = ("import sys, pellucid, pellucid.cli, pellucid.config, pellucid.files; assert pellucid.__version__; "
+               "print(sorted({'torch', 'numpy', 'matplotlib', 'sentencepiece'} & set(sys.modules)))")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
+def test_the_public_names_are_there_and_no_others() -> None:
+    for name in pellucid.__all__:
+        assert getattr(pellucid, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'Transformers'"):
+        _ = pellucid.Transformers

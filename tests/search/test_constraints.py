@@ -1,0 +1,51 @@
+"""Each rule forbids what it says, and nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.search.constraints import forbid_end, forbid_repeated_ngrams, forbid_tokens, force_tokens
+
+
+def forbidden(log_p: torch.Tensor) -> list[set[int]]:
+    return [{token for token, value in enumerate(row) if value == -math.inf} for row in log_p.tolist()]
+
+
+def test_tokens_and_end() -> None:
+    assert forbidden(forbid_tokens(torch.zeros(2, 5), (0, 2))) == [{0, 2}, {0, 2}]
+    assert forbidden(forbid_end(torch.zeros(1, 5), 1, 2, 3)) == [{3}]
+    assert forbidden(forbid_end(torch.zeros(1, 5), 2, 2, 3)) == [set()]
+
+
+def test_forced_tokens_of_some_rows() -> None:
+    log_p = torch.arange(15.0).view(3, 5)
+    forced = force_tokens(log_p.clone(), torch.tensor([-1, 4, 0]))
+    assert forbidden(forced) == [set(), {0, 1, 2, 3}, {1, 2, 3, 4}]
+    assert forced[0].equal(log_p[0])
+    assert forced[1, 4] == 9
+    assert forced[2, 0] == 10
+
+
+def test_a_forced_token_stays_forbidden() -> None:
+    log_p = forbid_tokens(torch.zeros(1, 5), (4,))
+    assert forbidden(force_tokens(log_p, torch.tensor([4]))) == [{0, 1, 2, 3, 4}]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.lists(st.lists(st.integers(0, 3), min_size=9, max_size=9), min_size=1, max_size=4),
+    length=st.integers(0, 9),
+    n=st.integers(0, 4),
+)
+def test_repeated_ngrams(rows: list[list[int]], length: int, n: int) -> None:
+    generated = torch.tensor(rows)[:, :length]
+    expected = []
+    for row in generated.tolist():
+        ngrams = [tuple(row[i : i + n]) for i in range(length - n + 1)] if n else []
+        # With fewer than n tokens there is no n-gram yet, and none to repeat.
+        expected.append({t for t in range(4) if n and ngrams and (*row[length - n + 1 :], t) in ngrams})
+    assert forbidden(forbid_repeated_ngrams(torch.zeros(len(rows), 4), generated, n)) == expected
