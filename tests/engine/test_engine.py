@@ -144,6 +144,26 @@ def test_logits_that_are_no_numbers_are_told_without_scores_too(place: int) -> N
             search(Engine(model, "fp32"), sources(9), 9, SearchOptions(beam_size=1, scores=scores), SPECIALS)
 
 
+@pytest.mark.parametrize("empty", [[1], [0, 3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
+def test_a_sentence_without_a_token_is_nothing_to_look_at(parts: dict[str, Any], empty: list[int]) -> None:
+    """Its attention is 0, as the masks of the plain step have it, and its neighbours are what they are."""
+    model, (ids, real) = made(**parts), sources(4)
+    real[empty] = False
+    plain, fast = TransformerStep(model), Engine(model, "fp32")
+    with torch.inference_mode():
+        expected, state = plain.start((ids, real)), fast.start((ids, real))
+        for latest in torch.randint(4, V, (6, 4)):
+            wanted, expected = plain.step(expected, latest)
+            got, state = fast.step(state, latest)
+            torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
+    options = SearchOptions(beam_size=2, max_length=9, n_best=2)
+    found = search(fast, (ids, real), 4, options, SPECIALS)
+    assert found == by_steps(fast, (ids, real), 4, options)
+    for ours, theirs in zip(found, search(plain, (ids, real), 4, options, SPECIALS), strict=True):
+        assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-4)
+
+
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 0.03), ("int8", 0.1)])
 @pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
 def test_probabilities_are_those_of_the_plain_step_within_rounding(parts: dict[str, Any], precision: str,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pellucid.engine.layout import Buffer, Step
+from pellucid.engine.layout import Buffer, Execution
 from pellucid.engine.program import Program
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
@@ -23,7 +23,7 @@ def product(x: Tensor, layer: nn.Linear, precision: str) -> Tensor:
     places = np.zeros(Buffer.REMEMBERED, dtype=np.int64)
     for number, buffer in buffers.items():
         places[number] = buffer.data_ptr()
-    program.run(Step(buffers=places.ctypes.data, rows=len(x), seen=1, longest=1))
+    program.run(Execution(buffers=places.ctypes.data, rows=len(x), seen=1, longest=1))
     return buffers[Buffer.LOGITS]
 
 

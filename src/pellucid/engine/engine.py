@@ -26,20 +26,19 @@ import torch
 from torch import Tensor
 
 from pellucid.engine.frozen import Frozen, encode, knows, pointers
-from pellucid.engine.layout import Buffer, Step
+from pellucid.engine.layout import Buffer, Execution
 from pellucid.engine.program import Program
 from pellucid.kernels import calls as kernels
 from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
-from pellucid.nn.embeddings import Embedding
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.positional_encoding import LearnedPosition, NoPosition
+from pellucid.nn.positional_encoding import LearnedPosition, Position
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 from pellucid.precision import resolve
 from pellucid.search.constraints import Rules
 from pellucid.search.options import Hypothesis
-from pellucid.search.step import Step as Steps
+from pellucid.search.step import Step
 
 _LANES = 16  # numbers that the kernels take at once
 
@@ -75,8 +74,8 @@ def obstacle(model: Transformer) -> str | None:
     if not kernels.serve(model.output.weight):
         return "no compiled kernels"
     for attention in _attentions(model):
-        if not isinstance(attention.kernel, ScaledDotProductAttention):
-            return f"attention is {type(attention.kernel).__name__}"
+        if not isinstance(attention.attention, ScaledDotProductAttention):
+            return f"attention is {type(attention.attention).__name__}"
         if attention.position.door not in ("none", "embed"):
             return f"positions are {type(attention.position).__name__}"
         if attention.query.out_features != attention.value.out_features:
@@ -89,7 +88,7 @@ def obstacle(model: Transformer) -> str | None:
     return "attention has a window" if model.window_size is not None else None
 
 
-def step_for(model: Transformer, precision: str) -> Steps[tuple[Tensor, Tensor | None], Any]:
+def step_for(model: Transformer, precision: str) -> Step[tuple[Tensor, Tensor | None], Any]:
     """The engine for `model` as it is now, made once; the plain step, in fp32, where it does not know the model.
 
     Args:
@@ -133,7 +132,7 @@ class Engine:
     def _write_encoder(self, model: Transformer) -> None:
         """Figure 1, left, and the keys and values that the right half will ask for."""
         program = self.encoder
-        program.embed(_table(model.source_embedding))
+        program.embed(model.source_embedding.table().detach())
         for layer in model.encoder.stack():
             program.connect(layer.residual_1, partial(program.attend, layer.self_attention))
             program.connect(layer.residual_2, partial(program.feed_forward, layer.feed_forward))
@@ -144,10 +143,10 @@ class Engine:
     def _write_decoder(self, model: Transformer) -> None:
         """Figure 1, right, for the newest tokens."""
         program = self.decoder
-        program.embed(_table(model.target_embedding))
+        program.embed(model.target_embedding.table().detach())
         for number, layer in enumerate(model.decoder.stack()):
             past, source = layer.self_attention, layer.cross_attention
-            program.connect(layer.residual_1, partial(program.attend_past, past, number, self.layers))
+            program.connect(layer.residual_1, partial(program.attend_past, past, number))
             program.connect(layer.residual_2, partial(program.attend_source, source, number, self.layers))
             program.connect(layer.residual_3, partial(program.feed_forward, layer.feed_forward))
         program.close(model.decoder.closing_norm)
@@ -221,10 +220,10 @@ class Engine:
 
     def _run(self, state: Memory, tokens: Tensor, places: Tensor) -> None:
         rooms = self._pointers(state.buffers)
-        self.decoder.run(Step(addressof(rooms), len(tokens), state.ancestors.shape[1], state.longest,
-                              tokens.data_ptr(), None, places.data_ptr(), state.places.data_ptr(),
-                              state.ancestors.data_ptr(), state.sentences.data_ptr(), state.firsts.data_ptr(),
-                              state.lengths.data_ptr()))
+        self.decoder.run(Execution(addressof(rooms), len(tokens), state.ancestors.shape[1], state.longest, self.layers,
+                                   tokens.data_ptr(), None, places.data_ptr(), state.places.data_ptr(),
+                                   state.ancestors.data_ptr(), state.sentences.data_ptr(), state.firsts.data_ptr(),
+                                   state.lengths.data_ptr()))
 
 
 def _packed(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -234,15 +233,10 @@ def _packed(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
     return ids[real], real.sum(1)
 
 
-def _table(embedding: Embedding) -> Tensor:
-    """√D·E"""
-    return embedding.weight.detach() * math.sqrt(embedding.weight.shape[1])
-
-
 class Places:
     """What a position adds to the embedding of its token; each is computed once, by itself."""
 
-    def __init__(self, position: NoPosition, width: int) -> None:
+    def __init__(self, position: Position, width: int) -> None:
         self.position = position
         self.table = torch.empty(0, width)
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.engine.layout import ITEM_BYTES, SUFFIX, Buffer, Operation, Search, Step
+from pellucid.engine.layout import ITEM_BYTES, SUFFIX, Buffer, Execution, Operation, Search
 from pellucid.errors import CheckpointError
 from pellucid.files import check_folder, read_json, write_folder, write_json
 from pellucid.search.options import Hypothesis, SearchOptions, Specials, hypothesis, largest_penalties, length_penalty
@@ -44,9 +44,10 @@ class Stack:
     widths: Mapping[int, int]
     typed: str
 
-    def run(self, step: Step, call: Call) -> None:
+    def run(self, execution: Execution, call: Call) -> None:
         """Executes all operations."""
-        call(f"execute_{SUFFIX[self.typed]}", addressof(self.operations), len(self.operations), ctypes.byref(step))
+        call(f"execute_{SUFFIX[self.typed]}", addressof(self.operations), len(self.operations),
+             ctypes.byref(execution))
 
     def buffers(self, rows: int) -> dict[int, NDArray[np.uint8]]:
         """Room for so many rows, but not for what is remembered."""
@@ -129,8 +130,8 @@ def encode(encoder: Stack, rooms: ctypes.Array[c_void_p], tokens: NDArray[np.int
     firsts = np.cumsum(lengths) - lengths
     sentences = np.repeat(np.arange(len(lengths)), lengths)
     positions = np.arange(len(tokens)) - firsts[sentences]
-    encoder.run(Step(addressof(rooms), len(tokens), 0, int(lengths.max()), at(tokens), at(positions), at(places), None,
-                     None, at(sentences), at(firsts), at(lengths)), call)
+    encoder.run(Execution(addressof(rooms), len(tokens), 0, int(lengths.max()), 0, at(tokens), at(positions),
+                          at(places), None, None, at(sentences), at(firsts), at(lengths)), call)
     return firsts
 
 

@@ -1,5 +1,5 @@
-"""What Python and the kernels of decoding share: the structures of kernels/decoding.h and search.cpp, field by
-field, and the numbers that stand for operations and buffers."""
+"""What Python and the kernels of decoding share: the numbers and the structures of kernels/decoding.h and search.cpp,
+name by name; what they mean stands there."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import ctypes
 from ctypes import c_float, c_int64, c_void_p
 from enum import IntEnum
 
+PANEL = 64  # columns of a packed weight that lie together
 
-class Kind(IntEnum):
-    """What an operation does."""
 
-    EMBED = 0
-    MULTIPLY = 1
-    ADD_PRODUCT = 2
-    NORMALIZE = 3
-    GATE = 4
-    ATTEND_SOURCE = 5
-    ATTEND_PAST = 6
-    QUANTIZE = 7
+# What an operation does, what a product goes through, how rows are normalised, and how many inner numbers are multiplied
+# at once in each precision.
+Kind = IntEnum("Kind", "EMBED MULTIPLY ADD_PRODUCT NORMALIZE GATE ATTEND_SOURCE ATTEND_PAST QUANTIZE", start=0)
+Activation = IntEnum("Activation", "LINEAR RELU GELU SWISH", start=0)
+Norm = IntEnum("Norm", "NO_NORM LAYER_NORM RMS_NORM STD_NORM", start=0)
+Group = IntEnum("Group", {"FP32": 1, "BF16": 2, "INT8": 4})
 
 
 class Buffer(IntEnum):
@@ -50,20 +47,20 @@ SUFFIX = {"float32": "float", "bfloat16": "bf16"}  # of the kernels' names
 
 
 class Operation(ctypes.Structure):
-    """One operation."""
+    """One operation; which fields it reads is listed in decoding.h."""
 
     POINTERS = ("weight", "gain", "bias", "shift")
 
-    _fields_ = [*((name, c_int64) for name in ("kind", "from_", "from_stride", "to", "inner", "outer", "variant",
-                                               "heads", "keys", "keys_at", "stride")),
+    _fields_ = [*((name, c_int64) for name in ("kind", "from_", "to", "inner", "outer", "activation", "norm",
+                                               "in_place", "heads", "keys", "keys_at", "keys_stride", "layer")),
                 *((name, c_void_p) for name in POINTERS),
-                *((name, c_float) for name in ("scalar", "epsilon"))]
+                *((name, c_float) for name in ("alpha", "scale", "epsilon"))]
 
 
-class Step(ctypes.Structure):
-    """What one execution works on."""
+class Execution(ctypes.Structure):
+    """What one execution of a program works on."""
 
-    _fields_ = [("buffers", c_void_p), ("rows", c_int64), ("seen", c_int64), ("longest", c_int64),
+    _fields_ = [("buffers", c_void_p), *((name, c_int64) for name in ("rows", "seen", "longest", "layers")),
                 *((name, c_void_p) for name in ("tokens", "positions", "places", "steps", "ancestors", "sentences",
                                                 "firsts", "lengths"))]
 

@@ -15,19 +15,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pellucid.engine.frozen import Stack
-from pellucid.engine.layout import Buffer, Kind, Operation, Step
+from pellucid.engine.layout import PANEL, Activation, Buffer, Execution, Group, Kind, Norm, Operation
 from pellucid.kernels import calls as kernels
-from pellucid.model.encoder import Residual
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.layer_norm import LayerNorm, NoNorm, RmsNorm, StdNorm
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.residual_connection import PreNormResidual
+from pellucid.nn.residual_connection import PostNormResidual, PreNormResidual, Residual
 
-PANEL = 64  # columns of a packed matrix that lie together
-GROUP = {"fp32": 1, "bf16": 2, "int8": 4}  # inner numbers that are multiplied at once
-ACTIVATIONS: dict[Callable[..., Tensor], int] = {F.relu: 1, F.gelu: 2, F.silu: 3}
+ACTIVATIONS: dict[Callable[..., Tensor], Activation] = {
+    F.relu: Activation.RELU, F.gelu: Activation.GELU, F.silu: Activation.SWISH}
+NORMS: dict[type[nn.Module], Norm] = {
+    NoNorm: Norm.NO_NORM, LayerNorm: Norm.LAYER_NORM, RmsNorm: Norm.RMS_NORM, StdNorm: Norm.STD_NORM}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "uint8": torch.uint8}
-NORMS: dict[type[nn.Module], int] = {NoNorm: 0, LayerNorm: 1, RmsNorm: 2, StdNorm: 3}
 
 
 class Program:
@@ -56,27 +55,26 @@ class Program:
     def embed(self, table: Tensor) -> None:
         """Rows of the table [V, D], and their places, and the same for those who read it without a norm."""
         self._write(Operation(kind=Kind.EMBED, to=Buffer.STREAM, outer=self.d_model, weight=self._keep(table)))
-        self._normalize(None, keep=False)
+        self._normalize(NoNorm(self.d_model), in_place=False)
 
     def connect(self, residual: Residual, sub_layer: Callable[[], tuple[Buffer, nn.Linear]]) -> None:
         """A residual connection around a sub-layer, which ends before its last projection: the product is added."""
         if isinstance(residual, PreNormResidual):
-            self._normalize(residual.norm, keep=False)
+            self._normalize(residual.norm, in_place=False)
         inner, last = sub_layer()
-        alpha = 1.0 if isinstance(residual, PreNormResidual) else getattr(residual, "alpha", 0.0)
-        self._multiply(Operation(kind=Kind.ADD_PRODUCT, from_=inner, to=Buffer.STREAM, scalar=alpha), last)
+        alpha = 1.0 if isinstance(residual, PreNormResidual) else 0.0  # a missing connection keeps nothing
+        alpha = residual.alpha if isinstance(residual, PostNormResidual) else alpha
+        self._multiply(Operation(kind=Kind.ADD_PRODUCT, from_=inner, to=Buffer.STREAM, alpha=alpha), last)
         if not isinstance(residual, PreNormResidual):
-            self._normalize(residual.norm, keep=True)
+            self._normalize(residual.norm, in_place=True)
 
     def close(self, norm: nn.Module) -> None:
-        """The norm at the end of a stack, if it has one."""
-        if not isinstance(norm, nn.Identity):
-            self._normalize(norm, keep=False)
+        """The norm at the end of a stack, which may be the identity."""
+        self._normalize(norm, in_place=False)
 
-    def multiply(self, to: int, *projections: nn.Linear | Tensor, activation: int = 0) -> None:
+    def multiply(self, to: int, *projections: nn.Linear | Tensor, activation: Activation = Activation.LINEAR) -> None:
         """What the stack has made so far times some matrices at once, their outputs one behind the other."""
-        self._multiply(Operation(kind=Kind.MULTIPLY, from_=Buffer.TYPED, to=to, variant=activation,
-                                 scalar=float(to == Buffer.LOGITS)), *projections)
+        self._multiply(Operation(kind=Kind.MULTIPLY, from_=Buffer.TYPED, to=to, activation=activation), *projections)
 
     def feed_forward(self, layer: nn.Module) -> tuple[Buffer, nn.Linear]:
         """All but the last product."""
@@ -84,8 +82,9 @@ class Program:
         activation = ACTIVATIONS[layer.activation]
         if isinstance(layer, GatedFeedForward):
             self.multiply(Buffer.GATES, layer.gate, layer.inner)
-            self._write(Operation(kind=Kind.GATE, from_=Buffer.GATES, to=Buffer.INNER, outer=layer.inner.out_features,
-                                  variant=activation))
+            width = layer.inner.out_features
+            self._write(Operation(kind=Kind.GATE, from_=Buffer.GATES, to=Buffer.INNER, inner=2 * width, outer=width,
+                                  activation=activation))
         else:
             self.multiply(Buffer.INNER, layer.inner, activation=activation)
         return Buffer.INNER, layer.outer
@@ -94,30 +93,30 @@ class Program:
         """Self-attention inside a sentence."""
         self.multiply(Buffer.JOINT, attention.query, attention.key, attention.value)
         return self._attend(attention, Operation(
-            kind=Kind.ATTEND_SOURCE, from_stride=3 * self.d_model, keys=Buffer.JOINT, keys_at=self.d_model,
-            stride=3 * self.d_model))
+            kind=Kind.ATTEND_SOURCE, inner=3 * self.d_model, keys=Buffer.JOINT, keys_at=self.d_model,
+            keys_stride=3 * self.d_model))
 
-    def attend_past(self, attention: MultiHeadAttention, layer: int, layers: int) -> tuple[Buffer, nn.Linear]:
+    def attend_past(self, attention: MultiHeadAttention, layer: int) -> tuple[Buffer, nn.Linear]:
         """Self-attention of the newest token to all up to it."""
         self.multiply(Buffer.REMEMBERED + layer, attention.key, attention.value)
         self.multiply(Buffer.JOINT, attention.query)
-        return self._attend(attention, Operation(kind=Kind.ATTEND_PAST, keys=layer, stride=layers))
+        return self._attend(attention, Operation(kind=Kind.ATTEND_PAST, inner=self.d_model, layer=layer))
 
     def attend_source(self, attention: MultiHeadAttention, layer: int, layers: int) -> tuple[Buffer, nn.Linear]:
         """Cross-attention, over keys and values of all layers side by side."""
         self.multiply(Buffer.JOINT, attention.query)
         return self._attend(attention, Operation(
-            kind=Kind.ATTEND_SOURCE, from_stride=self.d_model, keys=Buffer.SOURCE, keys_at=2 * layer * self.d_model,
-            stride=2 * layers * self.d_model))
+            kind=Kind.ATTEND_SOURCE, inner=self.d_model, keys=Buffer.SOURCE, keys_at=2 * layer * self.d_model,
+            keys_stride=2 * layers * self.d_model))
 
     def buffers(self, rows: int) -> dict[int, Tensor]:
         """Room for so many rows, but not for what is remembered."""
         return {number: torch.empty(rows, width, dtype=DTYPES[Buffer(number).type_name(self.typed)])
                 for number, width in self.widths.items() if number < Buffer.REMEMBERED}
 
-    def run(self, step: Step) -> None:
+    def run(self, execution: Execution) -> None:
         """Executes all operations."""
-        self.stack.run(step, self.call)
+        self.stack.run(execution, self.call)
 
     @functools.cached_property
     def stack(self) -> Stack:
@@ -126,17 +125,17 @@ class Program:
                      [weight.flatten().view(torch.uint8).numpy() for weight in self._weights], self.widths, self.typed)
 
     def _attend(self, attention: MultiHeadAttention, operation: Operation) -> tuple[Buffer, nn.Linear]:
-        width = self.d_model // self.n_heads
         operation.from_, operation.to, operation.outer = Buffer.JOINT, Buffer.ATTENDED, self.d_model
-        operation.heads, operation.inner, operation.scalar = self.n_heads, width, 1 / math.sqrt(width)
+        operation.heads, operation.scale = self.n_heads, 1 / math.sqrt(self.d_model // self.n_heads)
         self._write(operation)
         return Buffer.ATTENDED, attention.output
 
-    def _normalize(self, norm: nn.Module | None, keep: bool) -> None:
+    def _normalize(self, norm: nn.Module, in_place: bool) -> None:
         operation = Operation(kind=Kind.NORMALIZE, from_=Buffer.STREAM, to=Buffer.TYPED, inner=self.d_model,
-                              outer=self.d_model, variant=NORMS[NoNorm if norm is None else type(norm)],
-                              epsilon=getattr(norm, "epsilon", 0.0), keys=Buffer.STREAM if keep else -1)
-        for name, value in [] if norm is None else norm.named_parameters():
+                              outer=self.d_model, norm=NORMS[type(norm)], in_place=in_place)
+        if isinstance(norm, LayerNorm | RmsNorm | StdNorm):
+            operation.epsilon = norm.epsilon
+        for name, value in norm.named_parameters():  # gain and bias, as far as it has them
             setattr(operation, name, self._keep(value))
         self._write(operation)
 
@@ -156,7 +155,7 @@ class Program:
             operation.shift = self._keep(-128 * weight.sum(1, dtype=torch.int32))
         else:
             weight = weight.to(self.dtype)
-        group = GROUP[self.precision]
+        group = Group[self.precision.upper()]
         operation.weight = self._keep(weight.view(-1, PANEL, operation.inner // group, group).transpose(1, 2))
         self._write(operation)
 
@@ -164,9 +163,8 @@ class Program:
         """What a product reads as bytes, unless they are there already."""
         if self._in_bytes != product.from_:
             self.widths[Buffer.SCALES] = 1
-            room = max(product.inner, self.widths.get(Buffer.BYTES, 0))
             self._write(Operation(kind=Kind.QUANTIZE, from_=product.from_, to=Buffer.BYTES, inner=product.inner,
-                                  outer=room))
+                                  outer=product.inner))
             self._in_bytes = product.from_
         product.from_ = Buffer.BYTES
 
@@ -177,7 +175,7 @@ class Program:
 
     def _write(self, operation: Operation) -> None:
         """Adds an operation, and what it makes known of the buffer it writes to."""
-        self.widths[operation.to] = operation.outer
+        self.widths[operation.to] = max(operation.outer, self.widths.get(operation.to, 0))
         if self._in_bytes == operation.to:
             self._in_bytes = None
         self.operations.append(operation)

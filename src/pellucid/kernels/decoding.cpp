@@ -8,14 +8,9 @@
 #include <omp.h>
 #include <vector>
 
-static const i64 PANEL = 64;  // columns of a packed matrix that lie together: [outer / 64][inner / group][64][group]
 static const i64 TILE = 6;    // rows that are multiplied by a panel at once
 static const i64 BLOCK = 96;  // rows that a thread takes at once
 static const i64 PART = 512;  // logits of a row that are ranked together
-
-enum { EMBED, MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST, QUANTIZE };
-enum { LINEAR, RELU, GELU, SWISH };
-enum { NO_NORM, LAYER_NORM, RMS_NORM, STD_NORM };
 
 typedef uint8_t ByteLanes __attribute__((vector_size(16)));
 
@@ -23,7 +18,7 @@ typedef uint8_t ByteLanes __attribute__((vector_size(16)));
 
 // a [N, inner] times one panel, both fp32.
 template <i64 N> static inline void product(const float *a, const float *panel, i64 inner, Lanes (&sum)[4][N]) {
-    for (i64 k = 0; k < inner; k++, panel += PANEL) {
+    for (i64 k = 0; k < inner; k += FP32, panel += PANEL) {
         Lanes b[4] = {read(panel), read(panel + 16), read(panel + 32), read(panel + 48)};
         for (i64 r = 0; r < N; r++)
             for (i64 c = 0; c < 4; c++) sum[c][r] += a[r * inner + k] * b[c];
@@ -32,7 +27,7 @@ template <i64 N> static inline void product(const float *a, const float *panel, 
 
 // Both bf16, two of the inner numbers at once, sums in fp32.
 template <i64 N> static inline void product(const bf16 *a, const bf16 *panel, i64 inner, Lanes (&sum)[4][N]) {
-    for (i64 k = 0; k < inner; k += 2, panel += 2 * PANEL) {
+    for (i64 k = 0; k < inner; k += BF16, panel += BF16 * PANEL) {
 #ifdef __AVX512BF16__
         __m512bh b[4];
         for (i64 c = 0; c < 4; c++) b[c] = (__m512bh)_mm512_loadu_si512(panel + 32 * c);
@@ -56,7 +51,7 @@ template <i64 N> static inline void product(const bf16 *a, const bf16 *panel, i6
 
 // A row in bytes around 128 times a matrix in bytes around 0, four of the inner numbers at once.
 template <i64 N> static inline void product(const uint8_t *a, const int8_t *panel, i64 inner, IntLanes (&sum)[4][N]) {
-    for (i64 k = 0; k < inner; k += 4, panel += 4 * PANEL) {
+    for (i64 k = 0; k < inner; k += INT8, panel += INT8 * PANEL) {
 #ifdef __AVX512VNNI__
         __m512i b[4];
         for (i64 c = 0; c < 4; c++) b[c] = _mm512_loadu_si512(panel + 64 * c);
@@ -82,10 +77,10 @@ static inline Lanes error_function(Lanes x) {  // Abramowitz and Stegun 7.1.26, 
     return x < 0 ? -y : y;
 }
 
-static inline Lanes activate(Lanes x, i64 variant) {
-    if (variant == RELU) return x > 0 ? x : Lanes{};
-    if (variant == GELU) return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
-    if (variant == SWISH) return x / (1.0f + exponential(-x));
+static inline Lanes activate(Lanes x, i64 activation) {
+    if (activation == RELU) return x > 0 ? x : Lanes{};
+    if (activation == GELU) return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
+    if (activation == SWISH) return x / (1.0f + exponential(-x));
     return x;
 }
 
@@ -122,7 +117,7 @@ static inline Lanes read_some(const float *from, i64 count) {
     return x;
 }
 
-// The sums of N rows and sixteen columns (or `count`, the last): biased, activated, into `to`, or added to `scalar`
+// The sums of N rows and sixteen columns (or `count`, the last): biased, activated, into `to`, or added to `alpha`
 // times what is there.
 template <class Out, i64 KIND, i64 N>
 static inline void put_products(Lanes (&x)[N], const Operation &o, i64 column, i64 count, Out *to) {
@@ -132,8 +127,8 @@ static inline void put_products(Lanes (&x)[N], const Operation &o, i64 column, i
         Out *y = to + r * o.outer + column;
         x[r] += bias;
         if constexpr (KIND == ADD_PRODUCT)
-            write_some(y, o.scalar == 0 ? x[r] : o.scalar * read_some(y, count) + x[r], count);
-        else write_some(y, o.variant == LINEAR ? x[r] : activate(x[r], o.variant), count);
+            write_some(y, o.alpha == 0 ? x[r] : o.alpha * read_some(y, count) + x[r], count);
+        else write_some(y, o.activation == LINEAR ? x[r] : activate(x[r], o.activation), count);
     }
 }
 
@@ -151,7 +146,7 @@ static inline void put_panel(Lanes (&x)[4][N], const Operation &o, i64 first, Ou
 
 // N rows from `row` on times the panel that begins with the column `first`; `to` is where the first of them goes.
 template <class W, class Out, i64 KIND, i64 N>
-static void tile(const Operation &o, const Step &s, const W *a, const W *panel, i64 row, i64 first, Out *to) {
+static void tile(const Operation &o, const Execution &e, const W *a, const W *panel, i64 row, i64 first, Out *to) {
     Lanes sum[4][N] = {};
     product<N>(a, panel, o.inner, sum);
     put_panel<Out, KIND>(sum, o, first, to);
@@ -159,7 +154,7 @@ static void tile(const Operation &o, const Step &s, const W *a, const W *panel, 
 
 // In bytes: `shift` takes the 128s out again, the row's scale and the column's gain give the numbers back.
 template <class W, class Out, i64 KIND, i64 N>
-static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8_t *panel, i64 row, i64 first,
+static void tile(const Operation &o, const Execution &e, const uint8_t *a, const int8_t *panel, i64 row, i64 first,
                  Out *to) {
     IntLanes sum[4][N];
     Lanes x[4][N];
@@ -168,7 +163,7 @@ static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8
         for (i64 r = 1; r < N; r++) sum[c][r] = sum[c][0];
     }
     product<N>(a, panel, o.inner, sum);
-    const float *scales = (const float *)s.buffers[SCALES] + row;
+    const float *scales = (const float *)e.buffers[SCALES] + row;
 #pragma GCC unroll 4
     for (i64 c = 0; c < 4; c++) {
         Lanes gain = read(o.gain + first + LANES * c);
@@ -180,42 +175,42 @@ static void tile(const Operation &o, const Step &s, const uint8_t *a, const int8
 
 // Rows `row` to `end` - 1 times one panel; `to` is where the first of them goes.
 template <class A, class W, class Out, i64 KIND>
-static void multiply_rows(const Operation &o, const Step &s, i64 row, i64 end, i64 first, Out *to) {
-    const A *from = (const A *)s.buffers[o.from] + row * o.inner;
+static void multiply_rows(const Operation &o, const Execution &e, i64 row, i64 end, i64 first, Out *to) {
+    const A *from = (const A *)e.buffers[o.from] + row * o.inner;
     const W *panel = (const W *)o.weight + first * o.inner;
     for (; row + TILE <= end; row += TILE, from += TILE * o.inner, to += TILE * o.outer)
-        tile<W, Out, KIND, TILE>(o, s, from, panel, row, first, to);
+        tile<W, Out, KIND, TILE>(o, e, from, panel, row, first, to);
     switch (end - row) {
-        case 1: tile<W, Out, KIND, 1>(o, s, from, panel, row, first, to); break;
-        case 2: tile<W, Out, KIND, 2>(o, s, from, panel, row, first, to); break;
-        case 3: tile<W, Out, KIND, 3>(o, s, from, panel, row, first, to); break;
-        case 4: tile<W, Out, KIND, 4>(o, s, from, panel, row, first, to); break;
-        case 5: tile<W, Out, KIND, 5>(o, s, from, panel, row, first, to); break;
+        case 1: tile<W, Out, KIND, 1>(o, e, from, panel, row, first, to); break;
+        case 2: tile<W, Out, KIND, 2>(o, e, from, panel, row, first, to); break;
+        case 3: tile<W, Out, KIND, 3>(o, e, from, panel, row, first, to); break;
+        case 4: tile<W, Out, KIND, 4>(o, e, from, panel, row, first, to); break;
+        case 5: tile<W, Out, KIND, 5>(o, e, from, panel, row, first, to); break;
     }
 }
 
 // from [R, inner] times the packed weight [outer, inner], bias [outer] or null.
-template <class A, class W, class Out, i64 KIND> static void multiply(const Operation &o, const Step &s) {
-    i64 panels = (o.outer + PANEL - 1) / PANEL, blocks = (s.rows + BLOCK - 1) / BLOCK;
+template <class A, class W, class Out, i64 KIND> static void multiply(const Operation &o, const Execution &e) {
+    i64 panels = (o.outer + PANEL - 1) / PANEL, blocks = (e.rows + BLOCK - 1) / BLOCK;
 #pragma omp for schedule(static)
     for (i64 task = 0; task < blocks * panels; task++) {
-        i64 row = task / panels * BLOCK, end = row + BLOCK < s.rows ? row + BLOCK : s.rows;
-        multiply_rows<A, W, Out, KIND>(o, s, row, end, task % panels * PANEL, (Out *)s.buffers[o.to] + row * o.outer);
+        i64 row = task / panels * BLOCK, end = row + BLOCK < e.rows ? row + BLOCK : e.rows;
+        multiply_rows<A, W, Out, KIND>(o, e, row, end, task % panels * PANEL, (Out *)e.buffers[o.to] + row * o.outer);
     }
 }
 
 // Rows of T, or of the bytes they were made into.
-template <class T, class Out, i64 KIND> static void multiply_either(const Operation &o, const Step &s) {
-    if (o.shift) multiply<uint8_t, int8_t, Out, KIND>(o, s);
-    else multiply<T, T, Out, KIND>(o, s);
+template <class T, class Out, i64 KIND> static void multiply_either(const Operation &o, const Execution &e) {
+    if (o.shift) multiply<uint8_t, int8_t, Out, KIND>(o, e);
+    else multiply<T, T, Out, KIND>(o, e);
 }
 
 // from [R, inner] → bytes 128 + 127 · x / max |x|, and what to multiply them with to have x again.
-template <class T> static void quantize(const Operation &o, const Step &s) {
+template <class T> static void quantize(const Operation &o, const Execution &e) {
 #pragma omp for schedule(static)
-    for (i64 r = 0; r < s.rows; r++) {
-        const T *from = (const T *)s.buffers[o.from] + r * o.inner;
-        uint8_t *to = (uint8_t *)s.buffers[o.to] + r * o.inner;
+    for (i64 r = 0; r < e.rows; r++) {
+        const T *from = (const T *)e.buffers[o.from] + r * o.inner;
+        uint8_t *to = (uint8_t *)e.buffers[o.to] + r * o.inner;
         Lanes highest = Lanes{} + 1e-30f;
         for (i64 i = 0; i < o.inner; i += LANES) {
             Lanes x = read(from + i), size = x < 0 ? -x : x;
@@ -227,64 +222,64 @@ template <class T> static void quantize(const Operation &o, const Step &s) {
                 __builtin_convertvector(128.5f + scale * read(from + i), IntLanes), ByteLanes);
             memcpy(to + i, &bytes, sizeof bytes);
         }
-        ((float *)s.buffers[SCALES])[r] = top / 127.0f;
+        ((float *)e.buffers[SCALES])[r] = top / 127.0f;
     }
 }
 
 // ---- embeddings, norms and gates ------------------------------------------------------------------------------------
 
 // Rows of the table `weight` [V, D], and their places, into the stream.
-static void embed(const Operation &o, const Step &s) {
+static void embed(const Operation &o, const Execution &e) {
     i64 d = o.outer;
 #pragma omp for schedule(static)
-    for (i64 r = 0; r < s.rows; r++) {
-        const float *word = (const float *)o.weight + s.tokens[r] * d;
-        const float *place = s.places + (s.positions ? s.positions[r] : s.seen - 1) * d;
-        float *to = (float *)s.buffers[o.to] + r * d;
+    for (i64 r = 0; r < e.rows; r++) {
+        const float *word = (const float *)o.weight + e.tokens[r] * d;
+        const float *place = e.places + (e.positions ? e.positions[r] : e.seen - 1) * d;
+        float *to = (float *)e.buffers[o.to] + r * d;
         for (i64 i = 0; i < d; i++) to[i] = word[i] + place[i];
     }
 }
 
-// The fp32 rows `from` [R, D] into `to`, typed; if `keys` is `from`, they are normalised where they are too.
-template <class T> static void normalize(const Operation &o, const Step &s) {
+// The fp32 rows `from` [R, D] into `to`, typed.
+template <class T> static void normalize(const Operation &o, const Execution &e) {
     i64 d = o.inner;
 #pragma omp for schedule(static)
-    for (i64 r = 0; r < s.rows; r++) {
-        float *x = (float *)s.buffers[o.from] + r * d, mean = 0, scale = 1;
-        T *to = (T *)s.buffers[o.to] + r * d;
-        if (o.variant == LAYER_NORM || o.variant == STD_NORM) {
+    for (i64 r = 0; r < e.rows; r++) {
+        float *x = (float *)e.buffers[o.from] + r * d, mean = 0, scale = 1;
+        T *to = (T *)e.buffers[o.to] + r * d;
+        if (o.norm == LAYER_NORM || o.norm == STD_NORM) {
             Lanes sum = {};
             for (i64 i = 0; i < d; i += LANES) sum += read(x + i);
             mean = total(sum) / d;
         }
-        if (o.variant != NO_NORM) {
+        if (o.norm != NO_NORM) {
             Lanes sum = {};
             for (i64 i = 0; i < d; i += LANES) {
                 Lanes centred = read(x + i) - mean;
                 sum += centred * centred;
             }
             float square = total(sum);
-            scale = o.variant == STD_NORM ? 1 / (__builtin_sqrtf(square / (d - 1)) + o.epsilon)
-                                          : 1 / __builtin_sqrtf(square / d + o.epsilon);
+            scale = o.norm == STD_NORM ? 1 / (__builtin_sqrtf(square / (d - 1)) + o.epsilon)
+                                       : 1 / __builtin_sqrtf(square / d + o.epsilon);
         }
         for (i64 i = 0; i < d; i += LANES) {
             Lanes y = (read(x + i) - mean) * scale;
             if (o.gain) y *= read(o.gain + i);
             if (o.bias) y += read(o.bias + i);
-            if (o.keys == o.from) write(x + i, y);
+            if (o.in_place) write(x + i, y);
             write(to + i, y);
         }
     }
 }
 
-// activation(gate) ⊙ inner of the joint from [R, 2·outer] → [R, outer]
-template <class T> static void gate(const Operation &o, const Step &s) {
+// activation(gate) ⊙ inner of the joint `from` [R, 2·outer] → [R, outer]
+template <class T> static void gate(const Operation &o, const Execution &e) {
     i64 f = o.outer;
 #pragma omp for schedule(static)
-    for (i64 r = 0; r < s.rows; r++) {
-        const T *from = (const T *)s.buffers[o.from] + r * 2 * f;
-        T *to = (T *)s.buffers[o.to] + r * f;
-        for (i64 i = 0; i < f; i += LANES) write(to + i, activate(read(from + i), o.variant) * read(from + f + i));
+    for (i64 r = 0; r < e.rows; r++) {
+        const T *from = (const T *)e.buffers[o.from] + r * o.inner;
+        T *to = (T *)e.buffers[o.to] + r * f;
+        for (i64 i = 0; i < f; i += LANES) write(to + i, activate(read(from + i), o.activation) * read(from + f + i));
     }
 }
 
@@ -341,8 +336,7 @@ static inline void mix(const float *p, const T **keys, i64 at, i64 seen, i64 wid
 }
 
 // softmax(scale · q Kᵀ) V for one row, all heads. keys[t] points to the key at t, its value lies `width · heads`
-// behind; as many pointers as there are keys, filled up to a multiple of sixteen; so many numbers p for each head, and
-// one more.
+// behind; one pointer or more, filled up to a multiple of sixteen; so many numbers p for each head, and one more.
 template <class T, i64 WIDTH>
 static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads, i64 any_width, float scale, float *p,
                                 T *out) {
@@ -376,47 +370,46 @@ static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads,
         mix(p + h * filled, keys, (heads + h) * width, seen, width, p[heads * filled + h], out + h * width);
 }
 
+// The same for a row of an operation; where there is nothing to look at, zeros.
 template <class T>
-static inline void attend_row(const T *q, const T **keys, i64 seen, i64 heads, i64 width, float scale, float *p,
-                              T *out) {
-    if (width == 64) attend_heads<T, 64>(q, keys, seen, heads, width, scale, p, out);
-    else if (width == 32) attend_heads<T, 32>(q, keys, seen, heads, width, scale, p, out);
-    else attend_heads<T, 0>(q, keys, seen, heads, width, scale, p, out);
+static inline void attend_row(const Operation &o, const Execution &e, i64 r, const T **keys, i64 seen, float *p) {
+    i64 width = o.outer / o.heads;
+    const T *q = (const T *)e.buffers[o.from] + r * o.inner;
+    T *out = (T *)e.buffers[o.to] + r * o.outer;
+    if (seen == 0) memset(out, 0, o.outer * sizeof(T));
+    else if (width == 64) attend_heads<T, 64>(q, keys, seen, o.heads, width, o.scale, p, out);
+    else if (width == 32) attend_heads<T, 32>(q, keys, seen, o.heads, width, o.scale, p, out);
+    else attend_heads<T, 0>(q, keys, seen, o.heads, width, o.scale, p, out);
 }
 
-// from [R, from_stride] queries the keys of its sentence: those in the buffer `keys`, from `keys_at` on, `stride`
-// apart.
-template <class T> static void attend_source(const Operation &o, const Step &s, float *p, const T **keys) {
-    i64 d = o.heads * o.inner;
+// from [R, inner], which begins with the queries [R, D], asks the keys and values of its sentence.
+template <class T> static void attend_source(const Operation &o, const Execution &e, float *p, const T **keys) {
 #pragma omp for schedule(static)
-    for (i64 r = 0; r < s.rows; r++) {
-        i64 sentence = s.sentences[r], seen = s.lengths[sentence];
-        const T *first = (const T *)s.buffers[o.keys] + s.firsts[sentence] * o.stride + o.keys_at;
-        for (i64 t = 0; t < seen; t++) keys[t] = first + t * o.stride;
-        attend_row((const T *)s.buffers[o.from] + r * o.from_stride, keys, seen, o.heads, o.inner, o.scalar, p,
-                   (T *)s.buffers[o.to] + r * d);
+    for (i64 r = 0; r < e.rows; r++) {
+        i64 sentence = e.sentences[r], seen = e.lengths[sentence];
+        const T *first = (const T *)e.buffers[o.keys] + e.firsts[sentence] * o.keys_stride + o.keys_at;
+        for (i64 t = 0; t < seen; t++) keys[t] = first + t * o.keys_stride;
+        attend_row(o, e, r, keys, seen, p);
     }
 }
 
-// from [R, D] queries what its ancestors left in the layer `keys` of `stride`.
-template <class T> static void attend_past(const Operation &o, const Step &s, float *p, const T **keys) {
-    i64 d = o.heads * o.inner;
-    const i64 *steps = s.steps + o.keys;
+// from [R, D] asks what its ancestors left in the layer.
+template <class T> static void attend_past(const Operation &o, const Execution &e, float *p, const T **keys) {
 #pragma omp for schedule(static)
-    for (i64 r = 0; r < s.rows; r++) {
-        const int32_t *rows = s.ancestors + r * s.seen;
-        for (i64 t = 0; t < s.seen; t++) keys[t] = (const T *)steps[t * o.stride] + (i64)rows[t] * 2 * d;
-        attend_row((const T *)s.buffers[o.from] + r * d, keys, s.seen, o.heads, o.inner, o.scalar, p,
-                   (T *)s.buffers[o.to] + r * d);
+    for (i64 r = 0; r < e.rows; r++) {
+        const int32_t *rows = e.ancestors + r * e.seen;
+        const i64 *steps = e.steps + o.layer;
+        for (i64 t = 0; t < e.seen; t++) keys[t] = (const T *)steps[t * e.layers] + (i64)rows[t] * 2 * o.outer;
+        attend_row(o, e, r, keys, e.seen, p);
     }
 }
 
 // ---- the whole ------------------------------------------------------------------------------------------------------
 
-template <class T> void execute(const Operation *operations, i64 count, const Step &s) {
+template <class T> void execute(const Operation *operations, i64 count, const Execution &e) {
 #pragma omp parallel
     {
-        i64 room = (s.seen > s.longest ? s.seen : s.longest) + LANES;
+        i64 room = (e.seen > e.longest ? e.seen : e.longest) + LANES;
         i64 heads = 0;
         for (i64 i = 0; i < count; i++) heads = operations[i].heads > heads ? operations[i].heads : heads;
         float *p = new float[heads * (room + 1)];
@@ -424,17 +417,17 @@ template <class T> void execute(const Operation *operations, i64 count, const St
         for (i64 i = 0; i < count; i++) {
             const Operation &o = operations[i];
             switch (o.kind) {
-                case EMBED: embed(o, s); break;
+                case EMBED: embed(o, e); break;
                 case MULTIPLY:
-                    if (o.scalar) multiply_either<T, float, MULTIPLY>(o, s);  // logits stay as they are summed
-                    else multiply_either<T, T, MULTIPLY>(o, s);
+                    if (o.to == LOGITS) multiply_either<T, float, MULTIPLY>(o, e);  // they stay as they are summed
+                    else multiply_either<T, T, MULTIPLY>(o, e);
                     break;
-                case ADD_PRODUCT: multiply_either<T, float, ADD_PRODUCT>(o, s); break;
-                case QUANTIZE: quantize<T>(o, s); break;
-                case NORMALIZE: normalize<T>(o, s); break;
-                case GATE: gate<T>(o, s); break;
-                case ATTEND_SOURCE: attend_source<T>(o, s, p, keys); break;
-                case ATTEND_PAST: attend_past<T>(o, s, p, keys); break;
+                case ADD_PRODUCT: multiply_either<T, float, ADD_PRODUCT>(o, e); break;
+                case QUANTIZE: quantize<T>(o, e); break;
+                case NORMALIZE: normalize<T>(o, e); break;
+                case GATE: gate<T>(o, e); break;
+                case ATTEND_SOURCE: attend_source<T>(o, e, p, keys); break;
+                case ATTEND_PAST: attend_past<T>(o, e, p, keys); break;
             }
         }
         delete[] p;
@@ -515,14 +508,14 @@ template <class T> void rank(const T *logits, i64 rows, i64 vocabulary, const Wa
 
 // The product's logits, PART columns at a time, which are ranked while they are near: nothing else remains of them.
 template <class A, class W>
-static void rank_products(const Operation &o, const Step &s, const Wanted &wanted, i64 block) {
+static void rank_products(const Operation &o, const Execution &e, const Wanted &wanted, i64 block) {
 #pragma omp parallel
     {
         std::vector<float> logits(block * PART);
         std::vector<Ranked> rows;
 #pragma omp for schedule(static)
-        for (i64 row = 0; row < s.rows; row += block) {
-            i64 end = row + block < s.rows ? row + block : s.rows;
+        for (i64 row = 0; row < e.rows; row += block) {
+            i64 end = row + block < e.rows ? row + block : e.rows;
             rows.clear();
             for (i64 r = row; r < end; r++)
                 rows.push_back({wanted.values + r * wanted.count, wanted.ids + r * wanted.count});
@@ -533,7 +526,7 @@ static void rank_products(const Operation &o, const Step &s, const Wanted &wante
                 if (o.bias) part.bias += first;
                 if (o.shift) part.shift += first, part.gain += first;
                 for (i64 column = 0; column < part.outer; column += PANEL)
-                    multiply_rows<A, W, float, MULTIPLY>(part, s, row, end, column, logits.data());
+                    multiply_rows<A, W, float, MULTIPLY>(part, e, row, end, column, logits.data());
                 for (i64 r = row; r < end; r++)
                     rows[r - row].see(logits.data() + (r - row) * part.outer, first, part.outer, wanted);
             }
@@ -542,29 +535,30 @@ static void rank_products(const Operation &o, const Step &s, const Wanted &wante
     }
 }
 
-template <class T> void execute_and_rank(const Operation *operations, i64 count, const Step &s, const Wanted &wanted) {
+template <class T>
+void execute_and_rank(const Operation *operations, i64 count, const Execution &e, const Wanted &wanted) {
     const Operation &last = operations[count - 1];
-    i64 threads = omp_get_max_threads(), block = ((s.rows + threads - 1) / threads + TILE - 1) / TILE * TILE;
-    if (s.rows < threads * TILE) {  // too few for all threads to have some
-        execute<T>(operations, count, s);
-        rank((const float *)s.buffers[last.to], s.rows, last.outer, wanted);
+    i64 threads = omp_get_max_threads(), block = ((e.rows + threads - 1) / threads + TILE - 1) / TILE * TILE;
+    if (e.rows < threads * TILE) {  // too few for all threads to have some
+        execute<T>(operations, count, e);
+        rank((const float *)e.buffers[last.to], e.rows, last.outer, wanted);
     } else {
-        execute<T>(operations, count - 1, s);
+        execute<T>(operations, count - 1, e);
         if (block > BLOCK) block = BLOCK;
-        if (last.shift) rank_products<uint8_t, int8_t>(last, s, wanted, block);
-        else rank_products<T, T>(last, s, wanted, block);
+        if (last.shift) rank_products<uint8_t, int8_t>(last, e, wanted, block);
+        else rank_products<T, T>(last, e, wanted, block);
     }
 }
 
 // ---- what search.cpp calls ------------------------------------------------------------------------------------------
 
-template void execute_and_rank<bf16>(const Operation *, i64, const Step &, const Wanted &);
-template void execute_and_rank<float>(const Operation *, i64, const Step &, const Wanted &);
+template void execute_and_rank<bf16>(const Operation *, i64, const Execution &, const Wanted &);
+template void execute_and_rank<float>(const Operation *, i64, const Execution &, const Wanted &);
 
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
-BOTH(execute, (const void *operations, i64 count, const void *step),
-     execute<T>((const Operation *)operations, count, *(const Step *)step))
+BOTH(execute, (const void *operations, i64 count, const void *execution),
+     execute<T>((const Operation *)operations, count, *(const Execution *)execution))
 BOTH(rank, (const void *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
             i64 n_forbidden),
      rank((const T *)logits, rows, vocabulary, {true, count, forbidden, n_forbidden, values, ids}))

@@ -1,22 +1,44 @@
 // What decoding.cpp offers: a program of operations for the newest tokens, and the best of the logits that it leaves.
+// engine/layout.py has the same numbers and structures.
 
 #pragma once
 #include "numbers.h"
 
-enum { SCALES = 9, REMEMBERED = 10 };  // buffers, as engine/layout.py numbers them
+enum Kind { EMBED, MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST, QUANTIZE };
+enum Activation { LINEAR, RELU, GELU, SWISH };
+enum Norm { NO_NORM, LAYER_NORM, RMS_NORM, STD_NORM };
+enum Buffer { STREAM, TYPED, JOINT, ATTENDED, GATES, INNER, SOURCE, LOGITS, BYTES, SCALES, REMEMBERED };
+enum Group { FP32 = 1, BF16 = 2, INT8 = 4 };  // inner numbers that are multiplied at once, in each precision
+static const i64 PANEL = 64;  // columns of a packed weight that lie together: [outer / 64][inner / group][64][group]
 
-// What goes in and out are numbers of buffers; the rest as each operation below tells.
+// Reads the buffer `from` [R, inner], writes the buffer `to` [R, outer]; and of the other fields
+//     EMBED          weight, the table [V, outer]; no `from`
+//     MULTIPLY       weight, bias, activation; gain and shift, if the weight is in bytes
+//     ADD_PRODUCT    weight, bias, alpha; gain and shift alike
+//     NORMALIZE      norm, in_place, gain, bias, epsilon
+//     GATE           activation
+//     ATTEND_SOURCE  heads, scale, keys, keys_at, keys_stride
+//     ATTEND_PAST    heads, scale, layer
+//     QUANTIZE       none
 struct Operation {
-    i64 kind, from, from_stride, to, inner, outer, variant, heads, keys, keys_at, stride;
-    const void *weight;
-    const float *gain, *bias;
-    const int32_t *shift;
-    float scalar, epsilon;
+    i64 kind, from, to, inner, outer;
+    i64 activation, norm;
+    i64 in_place;                      // whether `from` is normalised where it is, too
+    i64 heads;                         // each `outer / heads` wide
+    i64 keys, keys_at, keys_stride;    // their buffer, in it the first column of keys, and how many columns there are
+    i64 layer;                         // whose past is looked at
+    const void *weight;                // packed, but for the table
+    const float *gain, *bias;          // of each column, or null
+    const int32_t *shift;              // of each column of a product of bytes, what takes their 128s out again
+    float alpha;                       // what is there is multiplied by it before the product is added
+    float scale;                       // of q · k
+    float epsilon;
 };
 
-struct Step {
+// What one execution of a program works on: so many rows, each the newest token of a hypothesis or one of a source.
+struct Execution {
     void **buffers;
-    i64 rows, seen, longest;
+    i64 rows, seen, longest, layers;  // seen: tokens of each hypothesis; longest: of the sources
     const i64 *tokens;         // [rows]
     const i64 *positions;      // [rows], or null: all rows are at the last that was seen
     const float *places;       // [positions, D], what each adds to the embedding
@@ -38,4 +60,5 @@ struct Wanted {
 };
 
 // Runs the operations, of which the last one gives the logits, and ranks these.
-template <class T> void execute_and_rank(const Operation *operations, i64 count, const Step &s, const Wanted &wanted);
+template <class T>
+void execute_and_rank(const Operation *operations, i64 count, const Execution &e, const Wanted &wanted);

@@ -99,8 +99,8 @@ template <class T> class Walk {
         values.resize(rows() * count), ids.resize(rows() * count);
         i64 forbidden[] = {q.pad, q.bos, q.eos};
         execute_and_rank<T>(q.operations, q.count,
-                            {q.buffers, rows(), seen, q.longest, tokens.data(), nullptr, q.places, steps.data(),
-                             ancestors.data(), sentences.data(), q.firsts, q.lengths},
+                            {q.buffers, rows(), seen, q.longest, q.layers, tokens.data(), nullptr, q.places,
+                             steps.data(), ancestors.data(), sentences.data(), q.firsts, q.lengths},
                             {scores, count, forbidden, seen <= q.min_length ? 3 : 2, values.data(), ids.data()});
         for (i64 i = 0; i < rows() * count; i++) {
             if (i % count == 0 && !std::isfinite(values[i])) return false;
