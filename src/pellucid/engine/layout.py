@@ -10,8 +10,8 @@ from enum import IntEnum
 PANEL = 64  # columns of a packed weight that lie together
 
 
-# What an operation does, what a product goes through, how rows are normalised, and how many inner numbers are multiplied
-# at once in each precision.
+# What an operation does, what a product goes through, how rows are normalised, and how many inner numbers of a product
+# are taken at once in each precision.
 Kind = IntEnum("Kind", "EMBED MULTIPLY ADD_PRODUCT NORMALIZE GATE ATTEND_SOURCE ATTEND_PAST QUANTIZE", start=0)
 Activation = IntEnum("Activation", "LINEAR RELU GELU SWISH", start=0)
 Norm = IntEnum("Norm", "NO_NORM LAYER_NORM RMS_NORM STD_NORM", start=0)
