@@ -21,6 +21,7 @@ from benchmarks.decode_limit import source_products, step_products
 from benchmarks.limit import flops
 from benchmarks.reference import Gate, new_model
 from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.nn.cross_entropy import linear_cross_entropy
 
 TINY = replace(workloads.MODELS["tiny"], d_model=32, n_heads=2, d_ff=48, encoder_layers=2, decoder_layers=2,
                vocabulary=60)
@@ -41,7 +42,7 @@ def trained(residual: str) -> Case:
         target = torch.from_numpy(random.integers(4, TINY.vocabulary, (16, random.integers(4, 12))))
         target[:, -1] = EOS
         hidden = model.decode(torch.cat([torch.full((16, 1), BOS), target[:, :-1]], 1), *model.encode(target))
-        loss = model.loss(hidden.flatten(0, 1), target.flatten(), 0.1) / target.numel()
+        loss = linear_cross_entropy(hidden.flatten(0, 1), model.output.weight, target.flatten(), 0.1) / target.numel()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

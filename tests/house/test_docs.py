@@ -100,7 +100,7 @@ def test_the_paper_page_leaves_out_no_part_of_the_ground_floor() -> None:
     text = (DOCS / "paper.md").read_text(encoding="utf-8")
     for registry in (build.POSITIONS, build.NORMS):
         for entry in registry.values():
-            part = entry[0] if isinstance(entry, tuple) else entry
+            part = entry.kind if isinstance(entry, build.Choice) else entry
             assert f"`{part.__name__}`" in text
 
 

@@ -54,7 +54,7 @@ def test_what_is_shown_is_what_the_fast_path_computes(tmp_path: Path, either_way
     run = make_run(tmp_path, position=position)
     (source, target), *_ = encode(run, [PAIRS[2]])
     calls: dict[str, Any] = {}
-    hooks = [one.kernel.register_forward_hook(lambda kernel, inputs, output, name=name: calls.update(  # type: ignore
+    hooks = [one.attention.register_forward_hook(lambda kernel, inputs, output, name=name: calls.update(  # type: ignore
         {name: (inputs[2], output)})) for name, one in attentions(run.model).items()]
     weights = attend(run, source, target)
     for hook in hooks:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pellucid.kernels import calls as kernels
+from pellucid.kernels import cross_entropy
 from pellucid.kernels.compiled import use_kernels
-from pellucid.nn import r_drop
+from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.layer_norm import LayerNorm
-from pellucid.nn.masks import Mask
 from pellucid.nn.r_drop import linear_r_drop
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 
@@ -57,11 +57,11 @@ def test_attention(batch: int, heads: int, queries: int, keys: int, width: int, 
     here = torch.arange(queries)
     there = here if causal else torch.arange(keys)
     real = torch.arange(keys) < torch.randint(0, keys + 1, (batch, 1), generator=random) if padded else None
-    mask, kernel = Mask(here, there, real, causal), ScaledDotProductAttention()
+    pattern, kernel = AttentionPattern(here, there, real, causal), ScaledDotProductAttention()
 
     def compute() -> list[Tensor]:
         leaves = [t.clone().requires_grad_() for t in joint]
-        out = kernel(*[leaf.transpose(1, 2) for leaf in leaves], mask, None)
+        out = kernel(*[leaf.transpose(1, 2) for leaf in leaves], pattern, None)
         out.backward(upstream)
         return [out, *[leaf.grad for leaf in leaves if leaf.grad is not None]]
 
@@ -109,7 +109,7 @@ def test_cross_entropy(smoothing: float, bf16: bool) -> None:
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
 @pytest.mark.parametrize("bf16", [False, True])
 def test_r_drop(alpha: float, bf16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(r_drop._CHUNK_BYTES, "cpu", 2 * 4 * 1000 * 64)  # chunks, the last one not full
+    monkeypatch.setitem(cross_entropy.CHUNK_BYTES, "cpu", 2 * 4 * 1000 * 64)  # chunks, the last one not full
     hidden, weight, targets = torch.randn(2, 150, 32), torch.randn(1000, 32), torch.randint(0, 1000, (150,))
 
     def compute() -> list[Tensor]:
@@ -188,7 +188,8 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
         torch.manual_seed(1)
         leaf, heads = x.clone().requires_grad_(), qkv.clone().requires_grad_()
         norm.zero_grad()
-        total = norm(Dropout(0.3)(leaf)).square().sum() + kernel(*heads.unbind(), Mask(p, p, None, True), None).sum()
+        mixed = kernel(*heads.unbind(), AttentionPattern(p, p, None, True), None)
+        total = norm(Dropout(0.3)(leaf)).square().sum() + mixed.sum()
         total.backward()
         assert norm.gain.grad is not None
         assert leaf.grad is not None
@@ -210,7 +211,8 @@ def test_what_is_not_a_number_stays_so() -> None:
     p = torch.arange(4)
     assert LayerNorm(32)(x)[1].isnan().all()
     assert not LayerNorm(32)(x)[0].isnan().any()
-    assert ScaledDotProductAttention()(*x.view(1, 1, 4, 32).expand(3, 1, 1, 4, 32), Mask(p, p), None).isnan().any()
+    heads = x.view(1, 1, 4, 32).expand(3, 1, 1, 4, 32)
+    assert ScaledDotProductAttention()(*heads, AttentionPattern(p, p), None).isnan().any()
     assert linear_cross_entropy(x, torch.randn(9, 32), torch.zeros(4, dtype=torch.long), 0.1).isnan()
 
 

@@ -15,8 +15,8 @@ from pellucid.model.build import build
 from pellucid.model.decoder import DecoderLayer
 from pellucid.model.encoder import EncoderLayer
 from pellucid.model.transformer import Transformer
+from pellucid.nn.attention_pattern import causal, full, padding
 from pellucid.nn.layer_norm import LayerNorm
-from pellucid.nn.masks import causal, full, padding
 from pellucid.nn.multi_head_attention import MultiHeadAttention
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pellucid.config import ModelConfig
 from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
-from pellucid.nn.masks import causal, full, window
+from pellucid.nn.attention_pattern import causal, full, window
 
 Close = Callable[..., None]
 V, S, T = 9, 5, 6

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pellucid.config import ModelConfig
 from pellucid.model.build import POOLINGS, build_classifier
-from pellucid.nn.masks import full
+from pellucid.nn.attention_pattern import full
 
 Close = Callable[..., None]
 V, CLASSES = 9, 4
@@ -53,14 +53,6 @@ def test_the_head_reads_the_pool_of_the_encoder(pooling: str, small: ModelConfig
     close(model(source), inner @ model.head_2.weight.T + model.head_2.bias)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_is_torchs(smoothing: float, small: ModelConfig, close: Close) -> None:
-    model = build_classifier(small, V, CLASSES)
-    logits, labels = torch.randn(20, CLASSES), torch.randint(CLASSES, (20,))
-    expected = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
-    close(model.loss(logits, labels, smoothing), expected)
-
-
 def test_it_learns_which_token_is_most_frequent(small: ModelConfig) -> None:
     model = build_classifier(replace(small, residual="pre"), 3, 3)
     labels = torch.randint(3, (64,))
@@ -69,7 +61,7 @@ def test_it_learns_which_token_is_most_frequent(small: ModelConfig) -> None:
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for _ in range(40):
         optimizer.zero_grad()
-        model.loss(model(source), labels, 0.0).div(64).backward()
+        F.cross_entropy(model(source), labels).backward()
         optimizer.step()
     assert (model(source).argmax(-1) == labels).float().mean() > 0.95
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from pellucid.config import ModelConfig
 from pellucid.model.build import POSITIONS, build
-from pellucid.nn.masks import full
+from pellucid.nn.attention_pattern import full
 
 Close = Callable[..., None]
 Randomize = Callable[[nn.Module], nn.Module]

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pellucid.nn import cross_entropy
+from pellucid.kernels import cross_entropy
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy, linear_cross_entropy
 
 Close = Callable[..., None]
@@ -44,7 +44,7 @@ def test_label_smoothed_is_torchs(smoothing: float, dtype: torch.dtype, close: C
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 def test_linear_is_torchs_with_its_gradients(smoothing: float, chunk_bytes: int, dtype: torch.dtype, close: Close,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cross_entropy._CHUNK_BYTES, "cpu", chunk_bytes)
+    monkeypatch.setitem(cross_entropy.CHUNK_BYTES, "cpu", chunk_bytes)
     hidden, weight, targets = example(dtype)
     ours = linear_cross_entropy(hidden, weight, targets, smoothing)
     theirs = F.cross_entropy(hidden @ weight.T, targets, reduction="sum", label_smoothing=smoothing)
@@ -56,7 +56,7 @@ def test_linear_is_torchs_with_its_gradients(smoothing: float, chunk_bytes: int,
 
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 def test_gradients_are_those_of_finite_differences(smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cross_entropy._CHUNK_BYTES, "cpu", 1)
+    monkeypatch.setitem(cross_entropy.CHUNK_BYTES, "cpu", 1)
     hidden, weight, targets = example(torch.float64, rows=66)
     assert torch.autograd.gradcheck(lambda h, w: linear_cross_entropy(h, w, targets, smoothing), (hidden, weight))
 
@@ -148,7 +148,7 @@ class LargestTensor(TorchDispatchMode):
 
 def test_it_never_holds_all_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, vocabulary = 1000, 300
-    monkeypatch.setitem(cross_entropy._CHUNK_BYTES, "cpu", 4 * vocabulary * 100)
+    monkeypatch.setitem(cross_entropy.CHUNK_BYTES, "cpu", 4 * vocabulary * 100)
     hidden = torch.randn(rows, D, requires_grad=True)
     weight = torch.randn(vocabulary, D, requires_grad=True)
     with LargestTensor() as seen:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from pellucid.nn.attention_pattern import AttentionPattern, causal, full, padding, positions_of
 from pellucid.nn.linear_attention import LinearAttention, features
-from pellucid.nn.masks import Mask, causal, full, padding, positions_of
 
 Close = Callable[..., None]
 
@@ -21,10 +21,10 @@ def qkv(dtype: torch.dtype, b: int, t: int, s: int, d: int = 4) -> list[Tensor]:
     return [torch.randn(b, 2, n, d, dtype=dtype, requires_grad=True) for n in (t, s, s)]
 
 
-def check(mask: Mask, inputs: list[Tensor], close: Close) -> None:
+def check(pattern: AttentionPattern, inputs: list[Tensor], close: Close) -> None:
     q, k, v = inputs
-    kernel = LinearAttention()
-    linear, quadratic = kernel(q, k, v, mask, None), kernel.weights(q, k, mask, None) @ v
+    attention = LinearAttention()
+    linear, quadratic = attention(q, k, v, pattern, None), attention.weights(q, k, pattern, None) @ v
     close(linear, quadratic)
     upstream = torch.randn_like(linear)
     for a, e in zip(torch.autograd.grad(linear, inputs, upstream), torch.autograd.grad(quadratic, inputs, upstream),
@@ -40,8 +40,8 @@ def test_features_by_hand(dtype: torch.dtype, close: Close) -> None:
 def test_weights_by_hand(dtype: torch.dtype, close: Close) -> None:
     q = torch.tensor([[[[0.0, 1.0]]]], dtype=dtype)  # φ = (1, 2)
     k = torch.tensor([[[[0.0, 0.0], [2.0, 2.0]]]], dtype=dtype)  # φ = (1, 1) and (3, 3): products 3 and 9
-    mask = full(torch.arange(1), torch.arange(2))
-    close(LinearAttention().weights(q, k, mask, None), torch.tensor([[[[0.25, 0.75]]]], dtype=dtype))
+    pattern = full(torch.arange(1), torch.arange(2))
+    close(LinearAttention().weights(q, k, pattern, None), torch.tensor([[[[0.25, 0.75]]]], dtype=dtype))
 
 
 @settings(max_examples=40, deadline=None)
@@ -51,8 +51,8 @@ def test_it_is_its_quadratic_form(data: st.DataObject, b: int, t: int, more: int
     keys = torch.arange(t + more)
     flags = st.lists(st.lists(st.booleans(), min_size=t + more, max_size=t + more), min_size=b, max_size=b)
     real = data.draw(st.none() | flags)
-    mask = Mask(keys[more:], keys, None if real is None else torch.tensor(real), causal=is_causal)
-    check(mask, qkv(dtype, b, t, t + more), close)
+    pattern = AttentionPattern(keys[more:], keys, None if real is None else torch.tensor(real), causal=is_causal)
+    check(pattern, qkv(dtype, b, t, t + more), close)
 
 
 @pytest.mark.parametrize("t", [63, 64, 65, 150])
@@ -69,10 +69,10 @@ def test_it_is_its_quadratic_form_beyond_a_chunk(t: int, more: int, padded: bool
 def test_it_is_its_quadratic_form_at_the_real_rows_of_a_left_padded_batch(dtype: torch.dtype, close: Close) -> None:
     real = torch.tensor([[False, False, True, True, True], [True] * 5])
     positions = positions_of(real, torch.zeros(2, 5))
-    mask = causal(positions, positions) & padding(positions, positions, real)
+    pattern = causal(positions, positions) & padding(positions, positions, real)
     q, k, v = qkv(dtype, 2, 5, 5)
-    kernel = LinearAttention()
-    linear, quadratic = kernel(q, k, v, mask, None), kernel.weights(q, k, mask, None) @ v
+    attention = LinearAttention()
+    linear, quadratic = attention(q, k, v, pattern, None), attention.weights(q, k, pattern, None) @ v
     rows = real[:, None].expand(2, 2, 5)
     close(linear[rows], quadratic[rows])
 
@@ -84,11 +84,11 @@ def test_a_query_with_nothing_to_look_at_gives_0_and_finite_gradients(kind: torc
                                                                       is_causal: bool) -> None:
     positions = torch.arange(4)
     real = torch.tensor([[False] * 4, [True] * 4])
-    mask = Mask(positions, positions, real, causal=is_causal)
+    pattern = AttentionPattern(positions, positions, real, causal=is_causal)
     inputs = qkv(kind, 2, 4, 4)
     q, k, v = inputs
-    kernel = LinearAttention()
-    out = kernel(q, k, v, mask, None) if path == "forward" else kernel.weights(q, k, mask, None) @ v
+    attention = LinearAttention()
+    out = attention(q, k, v, pattern, None) if path == "forward" else attention.weights(q, k, pattern, None) @ v
     assert not out[0].any()
     out.backward(torch.full_like(out, 1e4))
     for x in inputs:

@@ -8,12 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pellucid.nn.attention_pattern import AttentionPattern, causal, full, padding, window
+from pellucid.nn.key_value_cache import KeyValueCache
 from pellucid.nn.linear_attention import LinearAttention
-from pellucid.nn.masks import Mask, causal, full, padding, window
 from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.positional_encoding import (
     AlibiPosition,
     NoPosition,
+    Position,
     RotaryPosition,
     T5Position,
     TransformerXlPosition,
@@ -24,7 +26,7 @@ Close = Callable[..., None]
 Randomize = Callable[[nn.Module], nn.Module]
 D, H = 12, 3
 REAL = torch.tensor([[True, True, True, True, False], [False, True, True, True, True]])
-POSITIONS: dict[str, Callable[[], NoPosition]] = {
+POSITIONS: dict[str, Callable[[], Position]] = {
     "none": NoPosition, "rotary": lambda: RotaryPosition(D // H), "alibi": lambda: AlibiPosition(H),
     "t5": lambda: T5Position(H, False), "transformer_xl": lambda: TransformerXlPosition(D, H)}
 
@@ -41,37 +43,37 @@ def pair(dtype: torch.dtype, randomize: Randomize) -> tuple[MultiHeadAttention, 
     return ours, theirs
 
 
-def joint_mask(kind: str, queries: Tensor, keys: Tensor) -> Mask:
-    mask = full(queries, keys)
+def joint_mask(kind: str, queries: Tensor, keys: Tensor) -> AttentionPattern:
+    pattern = full(queries, keys)
     if "causal" in kind:
-        mask &= causal(queries, keys)
+        pattern &= causal(queries, keys)
     if "window" in kind:
-        mask &= window(queries, keys, 1)
+        pattern &= window(queries, keys, 1)
     if "padding" in kind:
-        mask &= padding(queries, keys, REAL)
-    return mask
+        pattern &= padding(queries, keys, REAL)
+    return pattern
 
 
-def torch_arguments(mask: Mask, t: int, s: int) -> dict[str, Tensor | None]:
-    """The same mask in torch's words, where true is forbidden."""
-    bare = Mask(mask.query_positions, mask.key_positions, None, mask.causal, mask.window).allowed
+def torch_arguments(pattern: AttentionPattern, t: int, s: int) -> dict[str, Tensor | None]:
+    """The same pattern in torch's words, where true is forbidden."""
+    bare = AttentionPattern(pattern.query_positions, pattern.key_positions, None, pattern.causal, pattern.window).mask
     return {"attn_mask": None if bare is None else ~bare[0, 0].expand(t, s),
-            "key_padding_mask": None if mask.real_keys is None else ~mask.real_keys}
+            "key_padding_mask": None if pattern.real_keys is None else ~pattern.real_keys}
 
 
-def check(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, x: Tensor, memory: Tensor, mask: Mask,
+def check(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, x: Tensor, memory: Tensor, pattern: AttentionPattern,
           close: Close) -> None:
     t, s = x.shape[1], memory.shape[1]
-    actual = ours(x, memory, mask)
-    expected, weights = theirs(x, memory, memory, average_attn_weights=False, **torch_arguments(mask, t, s))
+    actual = ours(x, memory, pattern)
+    expected, weights = theirs(x, memory, memory, average_attn_weights=False, **torch_arguments(pattern, t, s))
     answerable = torch.ones(2, t, dtype=torch.bool)
-    if mask.allowed is not None:  # where there is nothing to see, torch gives NaN
-        answerable = mask.answerable[:, 0, :, 0].expand(2, t)
+    if pattern.mask is not None:  # where there is nothing to see, torch gives NaN
+        answerable = pattern.answerable[:, 0, :, 0].expand(2, t)
     close(actual[answerable], expected[answerable])
     (q,) = ours._heads(x, ours.query)
     k, _ = ours._heads(memory, ours.key, ours.value)
     rows = answerable[:, None].expand(2, H, t)
-    close(ours.kernel.weights(q, k, mask, None)[rows], weights[rows])
+    close(ours.attention.weights(q, k, pattern, None)[rows], weights[rows])
     if answerable.all():
         inputs = [x] if memory is x else [x, memory]
         upstream = torch.randn_like(actual)
@@ -122,10 +124,10 @@ def test_continuing_step_by_step_is_attending_at_once(position: str, kernel: str
     randomize(attention)
     x, positions = torch.randn(2, 6, D, dtype=dtype), torch.arange(6)
     whole = attention(x, x, causal(positions, positions) & window(positions, positions, size))
-    cache = attention.remember(x[:, :0], positions[:0])
+    past = KeyValueCache()
     for t in range(6):
-        here, so_far = positions[t : t + 1], positions[: t + 1]
-        out, cache = attention.continue_(x[:, t : t + 1], cache, causal(here, so_far) & window(here, so_far, size))
+        new, here, so_far = x[:, t : t + 1], positions[t : t + 1], positions[: t + 1]
+        out = attention(new, new, causal(here, so_far) & window(here, so_far, size), past)
         close(out[:, 0], whole[:, t])
 
 
@@ -134,9 +136,9 @@ def test_recalling_is_attending(position: str, dtype: torch.dtype, close: Close,
     attention = MultiHeadAttention(D, H, POSITIONS[position](), ScaledDotProductAttention()).to(dtype)
     randomize(attention)
     x, memory = torch.randn(2, 3, D, dtype=dtype), torch.randn(2, 5, D, dtype=dtype)
-    mask = padding(torch.arange(3), torch.arange(5), REAL)
-    cache = attention.remember(memory, mask.key_positions)
-    close(attention.recall(x, cache, mask), attention(x, memory, mask))
+    pattern = padding(torch.arange(3), torch.arange(5), REAL)
+    cache = attention.remember(memory, pattern.key_positions)
+    close(attention(x, cache, pattern), attention(x, memory, pattern))
 
 
 @pytest.mark.parametrize("kernel", ["softmax", "linear"])
@@ -145,8 +147,8 @@ def test_keys_may_have_a_width_of_their_own(kernel: str, dtype: torch.dtype, clo
     attention = MultiHeadAttention(D, H, NoPosition(), kernel_named(kernel), d_key=5).to(dtype)
     randomize(attention)
     x, positions = torch.randn(2, 6, D, dtype=dtype), torch.arange(6)
-    mask = causal(positions, positions)
-    whole = attention(x, x, mask)
+    pattern = causal(positions, positions)
+    whole = attention(x, x, pattern)
     if kernel == "softmax":  # section 3.2.2, head by head
         heads = []
         for head in range(H):
@@ -155,9 +157,10 @@ def test_keys_may_have_a_width_of_their_own(kernel: str, dtype: torch.dtype, clo
             scores = (q @ k.transpose(1, 2) / 5**0.5).masked_fill(torch.ones(6, 6).triu(1).bool(), -torch.inf)
             heads.append(scores.softmax(-1) @ v)
         close(whole, attention.output(torch.cat(heads, -1)))
-    cache = attention.remember(x[:, :0], positions[:0])
+    past = KeyValueCache()
     for t in range(6):
-        out, cache = attention.continue_(x[:, t : t + 1], cache, causal(positions[t : t + 1], positions[: t + 1]))
+        new = x[:, t : t + 1]
+        out = attention(new, new, causal(positions[t : t + 1], positions[: t + 1]), past)
         close(out[:, 0], whole[:, t])
 
 

@@ -14,6 +14,7 @@ from pellucid.nn.positional_encoding import (
     AlibiPosition,
     LearnedPosition,
     NoPosition,
+    Position,
     RotaryPosition,
     SinusoidalPosition,
     T5Position,
@@ -22,7 +23,7 @@ from pellucid.nn.positional_encoding import (
 )
 
 Close = Callable[..., None]
-ALL: dict[str, Callable[[], NoPosition]] = {
+ALL: dict[str, Callable[[], Position]] = {
     "none": NoPosition,
     "embed sinusoidal": lambda: SinusoidalPosition(8), "embed learned": lambda: LearnedPosition(8, 9),
     "rotate rotary": lambda: RotaryPosition(4), "bias alibi": lambda: AlibiPosition(2),

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pellucid.nn import r_drop
+from pellucid.kernels import cross_entropy
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.r_drop import linear_r_drop, r_drop_cross_entropy
 
@@ -53,7 +53,7 @@ def test_the_equation_is_the_papers(smoothing: float, alpha: float, dtype: torch
 def test_linear_is_the_equation_with_its_gradients(smoothing: float, alpha: float, chunk_bytes: int,
                                                    dtype: torch.dtype, close: Close,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(r_drop._CHUNK_BYTES, "cpu", chunk_bytes)
+    monkeypatch.setitem(cross_entropy.CHUNK_BYTES, "cpu", chunk_bytes)
     hidden, weight, targets = example(dtype)
     ours = linear_r_drop(hidden, weight, targets, smoothing, alpha)
     plain = paper(hidden @ weight.T, targets, smoothing, alpha).sum()
@@ -136,7 +136,7 @@ class LargestTensor(TorchDispatchMode):
 
 def test_it_never_holds_all_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, vocabulary = 1000, 300
-    monkeypatch.setitem(r_drop._CHUNK_BYTES, "cpu", 8 * vocabulary * 96)
+    monkeypatch.setitem(cross_entropy.CHUNK_BYTES, "cpu", 8 * vocabulary * 96)
     hidden = torch.randn(2, rows, D, requires_grad=True)
     weight = torch.randn(vocabulary, D, requires_grad=True)
     with LargestTensor() as seen:

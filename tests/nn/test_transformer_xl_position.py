@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pellucid.nn.masks import Mask, causal, full, padding
+from pellucid.nn.attention_pattern import AttentionPattern, causal, full, padding
 from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.positional_encoding import TransformerXlPosition
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
@@ -43,13 +43,13 @@ def four_terms(attention: MultiHeadAttention, x: Tensor, i: int, j: int, distanc
     return q @ k + q @ r + u @ k + v @ r
 
 
-def naive(attention: MultiHeadAttention, x: Tensor, mask: Mask, row: int) -> Tensor:
+def naive(attention: MultiHeadAttention, x: Tensor, pattern: AttentionPattern, row: int) -> Tensor:
     """Multi-head attention over one sequence [T, D], by loops."""
-    queries, keys = (p if p.dim() == 1 else p[row] for p in (mask.query_positions, mask.key_positions))
+    queries, keys = (p if p.dim() == 1 else p[row] for p in (pattern.query_positions, pattern.key_positions))
     length = len(x)
     allowed = torch.ones(length, length, dtype=torch.bool)
-    if mask.allowed is not None:
-        allowed = mask.allowed.expand(-1, 1, length, length)[min(row, mask.allowed.shape[0] - 1), 0]
+    if pattern.mask is not None:
+        allowed = pattern.mask.expand(-1, 1, length, length)[min(row, pattern.mask.shape[0] - 1), 0]
     values = x @ attention.value.weight.T + attention.value.bias
     heads = []
     for head in range(H):
@@ -64,17 +64,17 @@ def naive(attention: MultiHeadAttention, x: Tensor, mask: Mask, row: int) -> Ten
 def test_the_four_term_formula(kind: str, attention: MultiHeadAttention, dtype: torch.dtype, close: Close) -> None:
     x = torch.randn(2, 5, D, dtype=dtype)
     positions = torch.arange(5) + (20 if kind == "shifted" else 0)
-    mask = full(positions, positions)
+    pattern = full(positions, positions)
     rows = torch.ones(2, 5, dtype=torch.bool)
     if kind == "causal":
-        mask = causal(positions, positions)
+        pattern = causal(positions, positions)
     elif kind == "padded":
         rows[1, :2] = False
         positions = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 2]])
-        mask = padding(positions, positions, rows)
-    out = attention(x, x, mask)
+        pattern = padding(positions, positions, rows)
+    out = attention(x, x, pattern)
     for b in range(2):
-        close(out[b][rows[b]], naive(attention, x[b], mask, b)[rows[b]], 1e-5 if dtype == torch.float32 else 1e-7)
+        close(out[b][rows[b]], naive(attention, x[b], pattern, b)[rows[b]], 1e-5 if dtype == torch.float32 else 1e-7)
 
 
 def test_the_bias_has_a_gradient_by_every_part(attention: MultiHeadAttention, dtype: torch.dtype) -> None:

@@ -20,7 +20,7 @@ from pellucid.kernels import calls as kernels
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.layer_norm import LayerNorm, NoNorm, RmsNorm, StdNorm
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.residual_connection import PostNormResidual, PreNormResidual, Residual
+from pellucid.nn.residual_connection import PreNormResidual, Residual
 
 ACTIVATIONS: dict[Callable[..., Tensor], Activation] = {
     F.relu: Activation.RELU, F.gelu: Activation.GELU, F.silu: Activation.SWISH}
@@ -62,9 +62,7 @@ class Program:
         if isinstance(residual, PreNormResidual):
             self._normalize(residual.norm, in_place=False)
         inner, last = sub_layer()
-        alpha = 1.0 if isinstance(residual, PreNormResidual) else 0.0  # a missing connection keeps nothing
-        alpha = residual.alpha if isinstance(residual, PostNormResidual) else alpha
-        self._multiply(Operation(kind=Kind.ADD_PRODUCT, from_=inner, to=Buffer.STREAM, alpha=alpha), last)
+        self._multiply(Operation(kind=Kind.ADD_PRODUCT, from_=inner, to=Buffer.STREAM, alpha=residual.alpha), last)
         if not isinstance(residual, PreNormResidual):
             self._normalize(residual.norm, in_place=True)
 

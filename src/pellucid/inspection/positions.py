@@ -6,16 +6,16 @@ import torch
 from torch import Tensor
 
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.positional_encoding import LearnedPosition, NoPosition
+from pellucid.nn.positional_encoding import LearnedPosition, Position
 
 
-def longest(position: NoPosition, wanted: int) -> int:
+def longest(position: Position, wanted: int) -> int:
     """How many positions can be drawn."""
     return min(wanted, position.table.shape[0]) if isinstance(position, LearnedPosition) else wanted
 
 
 @torch.inference_mode()
-def encoding_matrix(position: NoPosition, length: int, d_model: int) -> Tensor:
+def encoding_matrix(position: Position, length: int, d_model: int) -> Tensor:
     """What the `embed` door adds at positions 0 … length - 1: [length, D]."""
     device = next((parameter.device for parameter in position.parameters()), None)
     nothing = torch.zeros(1, length, d_model, device=device)

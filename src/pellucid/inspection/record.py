@@ -1,4 +1,4 @@
-"""Attention weights, recorded by hooks on the kernels: nothing in the model knows of it, and training is never
+"""Attention weights, recorded by hooks on its functions: nothing in the model knows of it, and training is never
 slowed."""
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     hooks = []
 
     def hook_for(name: str) -> Any:
-        def hook(kernel: Any, inputs: tuple[Any, ...]) -> None:
-            q, k, _, mask, bias = inputs
+        def hook(attention: Any, inputs: tuple[Any, ...]) -> None:
+            q, k, _, pattern, bias = inputs
             with torch.no_grad():
-                weights[name] = kernel.weights(q, k, mask, bias)
+                weights[name] = attention.weights(q, k, pattern, bias)
 
         return hook
 
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
-            hooks.append(module.kernel.register_forward_pre_hook(hook_for(name)))
+            hooks.append(module.attention.register_forward_pre_hook(hook_for(name)))
     try:
         yield weights
     finally:
@@ -45,12 +45,12 @@ def without_head(model: nn.Module, name: str, head: int) -> Iterator[None]:
     attention = model.get_submodule(name)
     assert isinstance(attention, MultiHeadAttention)
 
-    def silence(kernel: Any, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+    def silence(function: Any, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
         kept = output.clone()  # [B, H, T, D/H]
         kept[:, head] = 0
         return kept
 
-    hook = attention.kernel.register_forward_hook(silence)
+    hook = attention.attention.register_forward_hook(silence)
     try:
         yield
     finally:

@@ -1,5 +1,5 @@
-"""The C++ files beside this one, once they are loaded: passes over memory made at once, on a CPU. Without them, every
-file uses its plain equation.
+"""The C++ files beside this one, once they are loaded: passes over memory made at once, on a CPU. Without them, torch's
+own functions serve.
 
 Loading is a choice of the process, as the number of threads is: `pellucid train` makes it, and a model built in Python
 computes the plain equations until `load` is called.
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from ctypes import c_float, c_int64, c_void_p
 from typing import Any
 
 import torch
@@ -49,6 +48,11 @@ def address(tensor: Tensor) -> int:
     return 0 if isinstance(tensor, FakeTensor) else tensor.data_ptr()
 
 
+def is_fast(x: Tensor) -> bool:
+    """Whether anything in this room is for x: float64 is computed by the equations as they are written."""
+    return x.dtype != torch.float64
+
+
 def serve(*tensors: Tensor) -> bool:
     """Whether the kernels are loaded and take these tensors: on the CPU, in bf16 or fp32."""
     return bool(_functions) and all(t.device.type == "cpu" and t.dtype in SUFFIX for t in tensors)
@@ -82,21 +86,3 @@ def use_threads(count: int) -> None:
     """How many threads kernels and torch's own take when the calling thread calls them."""
     torch.get_num_threads()  # torch sets its own number when a thread first asks
     call("use_threads", count)
-
-
-class Heads(ctypes.Structure):
-    """A view [B, H, T, D/H] whose last dimension is dense."""
-
-    _fields_ = [("data", c_void_p), ("batch", c_int64), ("head", c_int64), ("row", c_int64)]
-
-
-class Sizes(ctypes.Structure):
-    """What the attention kernels must know besides the data."""
-
-    _fields_ = [("batch", c_int64), ("heads", c_int64), ("queries", c_int64), ("keys", c_int64), ("width", c_int64),
-                ("lengths", c_void_p), ("causal", c_int64), ("scale", c_float)]
-
-
-def heads(*views: Tensor) -> ctypes.Array[Heads]:
-    """The views as the kernels take them."""
-    return (Heads * len(views))(*[Heads(address(v), *v.stride()[:3]) for v in views])

@@ -6,11 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.model.encoder import Encoder
-from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
+from pellucid.nn.attention_pattern import padding, positions_of, window
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.embeddings import Embedding
-from pellucid.nn.masks import padding, positions_of, window
-from pellucid.nn.r_drop import r_drop_cross_entropy
 
 
 class MeanPooling(nn.Module):
@@ -66,17 +64,9 @@ class Classifier(nn.Module):
     def forward(self, source: Tensor, real_source: Tensor | None = None) -> Tensor:
         """Source ids [B, S] (real_source: false at padding) → logits [B, classes]."""
         positions = positions_of(real_source, source)
-        mask = padding(positions, positions, real_source) & window(positions, positions, self.window_size)
-        memory = self.encoder(self.source_embedding(source), mask)
+        pattern = padding(positions, positions, real_source) & window(positions, positions, self.window_size)
+        memory = self.encoder(self.source_embedding(source), pattern)
         real = torch.ones_like(source, dtype=torch.bool) if real_source is None else real_source
         pooled = self.pooling(memory, real)
         logits: Tensor = self.head_2(self.dropout(torch.tanh(self.head_1(pooled))))
         return logits
-
-    def loss(self, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-        """The summed label-smoothed cross-entropy of logits [B, classes] against labels [B], in nats."""
-        return label_smoothed_cross_entropy(logits.float(), labels, smoothing).sum()
-
-    def r_drop_loss(self, logits: Tensor, labels: Tensor, smoothing: float, alpha: float) -> Tensor:
-        """Likewise for the logits of two passes through dropout [2, B, classes], held together by R-Drop's α."""
-        return r_drop_cross_entropy(logits.float(), labels, smoothing, alpha).sum()

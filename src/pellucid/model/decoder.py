@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from pellucid.model.encoder import Residual
+from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.nn.key_value_cache import KeyValueCache
-from pellucid.nn.masks import Mask
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.positional_encoding import NoPosition
+from pellucid.nn.positional_encoding import Position
+from pellucid.nn.residual_connection import Residual
 
 
 class LayerCache(NamedTuple):
-    """What one layer remembers: the target so far, and the source."""
+    """What one layer remembers between two steps: the source, and the target so far, which grows."""
 
-    target: KeyValueCache
     source: KeyValueCache
+    target: KeyValueCache
 
     def select(self, rows: Tensor) -> LayerCache:
         """The rows [B'] of the batch."""
-        return LayerCache(self.target.select(rows), self.source.select(rows))
+        return LayerCache(self.source.select(rows), self.target.select(rows))
+
+    def copy(self) -> LayerCache:
+        """One that grows by itself."""
+        return LayerCache(self.source, self.target.copy())
 
 
 class DecoderLayer(nn.Module):
@@ -38,39 +42,25 @@ class DecoderLayer(nn.Module):
         self.residual_2 = residual()
         self.residual_3 = residual()
 
-    def forward(self, y: Tensor, memory: Tensor, target_mask: Mask, source_mask: Mask) -> Tensor:
-        """y [B, T, D], memory [B, S, D] → [B, T, D]"""
-        y = self.residual_1(y, lambda y: self.self_attention(y, y, target_mask))
-        y = self.residual_2(y, lambda y: self.cross_attention(y, memory, source_mask))
+    def forward(self, y: Tensor, memory: Tensor | KeyValueCache, target: AttentionPattern, source: AttentionPattern,
+                past: KeyValueCache | None = None) -> Tensor:
+        """y [B, T, D] → [B, T, D], over memory [B, S, D] and, where y is not the whole target, over what was `past`;
+        both attentions as in `MultiHeadAttention`."""
+        y = self.residual_1(y, lambda y: self.self_attention(y, y, target, past))
+        y = self.residual_2(y, lambda y: self.cross_attention(y, memory, source))
         out: Tensor = self.residual_3(y, self.feed_forward)
         return out
 
-    def step(self, y: Tensor, cache: LayerCache, target_mask: Mask, source_mask: Mask) -> tuple[Tensor, LayerCache]:
-        """`forward` of the newest token y [B, 1, D] alone, over what the cache remembers → [B, 1, D] and the new
-        cache."""
-        grown: list[KeyValueCache] = []
-
-        def self_attention(y: Tensor) -> Tensor:
-            attended, target = self.self_attention.continue_(y, cache.target, target_mask)
-            grown.append(target)
-            return attended
-
-        y = self.residual_1(y, self_attention)
-        y = self.residual_2(y, lambda y: self.cross_attention.recall(y, cache.source, source_mask))
-        return self.residual_3(y, self.feed_forward), LayerCache(grown[0], cache.source)
-
-    def empty_cache(self, memory: Tensor, positions: Tensor) -> LayerCache:
-        """The cache before the first token: no target, and the source projected once."""
-        source = self.cross_attention.remember(memory, positions)
-        nothing = KeyValueCache(source.keys[:, :, :0], source.values[:, :, :0])
-        return LayerCache(nothing, source)
+    def start(self, memory: Tensor, positions: Tensor) -> LayerCache:
+        """The cache before the first token: the source projected once, no target."""
+        return LayerCache(self.cross_attention.remember(memory, positions), KeyValueCache())
 
 
 class Decoder(nn.Module):
     """A stack of layers over embedded target tokens, closed by a norm where the residual asks for one; arguments as in
     Encoder."""
 
-    def __init__(self, layers: list[DecoderLayer], position: NoPosition, closing_norm: nn.Module,
+    def __init__(self, layers: list[DecoderLayer], position: Position, closing_norm: nn.Module,
                  dropout: nn.Module) -> None:
         super().__init__()
         self.position = position
@@ -84,24 +74,19 @@ class Decoder(nn.Module):
             assert isinstance(layer, DecoderLayer)
             yield layer
 
-    def forward(self, y: Tensor, memory: Tensor, target_mask: Mask, source_mask: Mask) -> Tensor:
-        """Embedded tokens [B, T, D], memory [B, S, D] → [B, T, D]"""
-        y = self.dropout(self.position.embed(y, target_mask.query_positions))
-        for layer in self.layers:
-            y = layer(y, memory, target_mask, source_mask)
+    def forward(self, y: Tensor, memory: Tensor | Sequence[LayerCache], target: AttentionPattern,
+                source: AttentionPattern) -> Tensor:
+        """Embedded tokens [B, T, D] over memory [B, S, D] → [B, T, D]; or, over what each layer remembers, the newest
+        tokens alone, which it then remembers too."""
+        y = self.dropout(self.position.embed(y, target.query_positions))
+        for number, layer in enumerate(self.layers):
+            if isinstance(memory, Tensor):
+                y = layer(y, memory, target, source)
+            else:
+                y = layer(y, memory[number].source, target, source, memory[number].target)
         out: Tensor = self.closing_norm(y)
         return out
 
-    def step(self, y: Tensor, caches: tuple[LayerCache, ...], target_mask: Mask,
-             source_mask: Mask) -> tuple[Tensor, tuple[LayerCache, ...]]:
-        """`forward` of the newest embedded token [B, 1, D] alone."""
-        y = self.dropout(self.position.embed(y, target_mask.query_positions))
-        grown = []
-        for layer, cache in zip(self.stack(), caches, strict=True):
-            y, cache = layer.step(y, cache, target_mask, source_mask)
-            grown.append(cache)
-        return self.closing_norm(y), tuple(grown)
-
-    def empty_caches(self, memory: Tensor, positions: Tensor) -> tuple[LayerCache, ...]:
+    def start(self, memory: Tensor, positions: Tensor) -> tuple[LayerCache, ...]:
         """Every layer's cache before the first token."""
-        return tuple(layer.empty_cache(memory, positions) for layer in self.stack())
+        return tuple(layer.start(memory, positions) for layer in self.stack())

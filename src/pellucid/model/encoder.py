@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn
 
-from pellucid.nn.masks import Mask
+from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.positional_encoding import NoPosition
-from pellucid.nn.residual_connection import NoResidual, PostNormResidual, PreNormResidual
-
-Residual = PostNormResidual | PreNormResidual | NoResidual
+from pellucid.nn.positional_encoding import Position
+from pellucid.nn.residual_connection import Residual
 
 
 class EncoderLayer(nn.Module):
@@ -25,9 +23,9 @@ class EncoderLayer(nn.Module):
         self.residual_1 = residual()
         self.residual_2 = residual()
 
-    def forward(self, x: Tensor, mask: Mask) -> Tensor:
+    def forward(self, x: Tensor, pattern: AttentionPattern) -> Tensor:
         """[B, S, D] → [B, S, D]"""
-        x = self.residual_1(x, lambda x: self.self_attention(x, x, mask))
+        x = self.residual_1(x, lambda x: self.self_attention(x, x, pattern))
         out: Tensor = self.residual_2(x, self.feed_forward)
         return out
 
@@ -37,11 +35,11 @@ class Encoder(nn.Module):
 
     Args:
         layers: the stack.  position: the scheme whose ``embed`` door is opened.
-        closing_norm: the identity unless the residual connection needs a norm at the stack's end.
+        closing_norm: `NoNorm` unless the residual connection needs a norm at the stack's end.
         dropout: on the sum of embeddings and positions.
     """
 
-    def __init__(self, layers: list[EncoderLayer], position: NoPosition, closing_norm: nn.Module,
+    def __init__(self, layers: list[EncoderLayer], position: Position, closing_norm: nn.Module,
                  dropout: nn.Module) -> None:
         super().__init__()
         self.position = position
@@ -55,10 +53,10 @@ class Encoder(nn.Module):
             assert isinstance(layer, EncoderLayer)
             yield layer
 
-    def forward(self, x: Tensor, mask: Mask) -> Tensor:
+    def forward(self, x: Tensor, pattern: AttentionPattern) -> Tensor:
         """Embedded tokens [B, S, D] → memory [B, S, D]"""
-        x = self.dropout(self.position.embed(x, mask.key_positions))
+        x = self.dropout(self.position.embed(x, pattern.key_positions))
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, pattern)
         out: Tensor = self.closing_norm(x)
         return out

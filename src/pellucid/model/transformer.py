@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,10 +10,8 @@ from torch import Tensor, nn
 
 from pellucid.model.decoder import Decoder, LayerCache
 from pellucid.model.encoder import Encoder
-from pellucid.nn.cross_entropy import linear_cross_entropy
+from pellucid.nn.attention_pattern import causal, padding, positions_of, window
 from pellucid.nn.embeddings import Embedding, OutputProjection
-from pellucid.nn.masks import Mask, causal, full, padding, positions_of, window
-from pellucid.nn.r_drop import linear_r_drop
 
 
 @dataclass(frozen=True)
@@ -70,42 +69,38 @@ class Transformer(nn.Module):
     def encode(self, source: Tensor, real_source: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Source ids [B, S] → memory [B, S, D] and the positions of its tokens."""
         positions = positions_of(real_source, source)
-        mask = padding(positions, positions, real_source) & window(positions, positions, self.window_size)
-        return self.encoder(self.source_embedding(source), mask), positions
+        pattern = padding(positions, positions, real_source) & window(positions, positions, self.window_size)
+        return self.encoder(self.source_embedding(source), pattern), positions
 
     def decode(self, target: Tensor, memory: Tensor, source_positions: Tensor, real_source: Tensor | None = None,
                real_target: Tensor | None = None) -> Tensor:
         """Target ids [B, T] over memory [B, S, D] → hidden states [B, T, D]."""
-        positions = positions_of(real_target, target)
-        target_mask = causal(positions, positions) & window(positions, positions, self.window_size)
-        target_mask &= padding(positions, positions, real_target)
-        source_mask = padding(positions, source_positions, real_source)
-        hidden: Tensor = self.decoder(self.target_embedding(target), memory, target_mask, source_mask)
+        here = positions_of(real_target, target)
+        return self._decode(target, memory, (here, here, source_positions), real_target, real_source)
+
+    def _decode(self, tokens: Tensor, memory: Tensor | Sequence[LayerCache], positions: tuple[Tensor, Tensor, Tensor],
+                real_target: Tensor | None, real_source: Tensor | None) -> Tensor:
+        """What `decode` and `step` share; positions of the tokens, of the whole target so far, and of the source."""
+        here, so_far, of_source = positions
+        target = causal(here, so_far) & window(here, so_far, self.window_size) & padding(here, so_far, real_target)
+        source = padding(here, of_source, real_source)
+        hidden: Tensor = self.decoder(self.target_embedding(tokens), memory, target, source)
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Hidden states [..., D] → logits [..., V]."""
         return nn.functional.linear(hidden, self.output.weight)
 
-    def loss(self, hidden: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-        """The summed label-smoothed cross-entropy of hidden states [N, D] against targets [N], in nats."""
-        return linear_cross_entropy(hidden, self.output.weight, targets, smoothing)
-
-    def r_drop_loss(self, hidden: Tensor, targets: Tensor, smoothing: float, alpha: float) -> Tensor:
-        """Likewise for the hidden states of two passes through dropout [2, N, D], held together by R-Drop's α."""
-        return linear_r_drop(hidden, self.output.weight, targets, smoothing, alpha)
-
     def start(self, source: Tensor, real_source: Tensor | None = None) -> DecodingState:
         """Encodes source ids [B, S]: the state before the first target token, cross-attention projected once."""
         memory, positions = self.encode(source, real_source)
-        return DecodingState(self.decoder.empty_caches(memory, positions), positions, real_source, 0)
+        return DecodingState(self.decoder.start(memory, positions), positions, real_source, 0)
 
     def step(self, state: DecodingState, tokens: Tensor) -> tuple[Tensor, DecodingState]:
-        """The newest target tokens [R] → logits of the next ones [R, V], and the state after them."""
+        """The newest target tokens [R] → logits of the next ones [R, V], and the state after them; the old state stays
+        as it was."""
+        caches = tuple(cache.copy() for cache in state.caches)
         here = torch.tensor([state.length], device=tokens.device)
         so_far = torch.arange(state.length + 1, device=tokens.device)
-        target_mask: Mask = causal(here, so_far) & window(here, so_far, self.window_size)
-        source_mask = full(here, state.source_positions) & padding(here, state.source_positions, state.real_source)
-        y, caches = self.decoder.step(self.target_embedding(tokens[:, None]), state.caches, target_mask, source_mask)
-        after = DecodingState(caches, state.source_positions, state.real_source, state.length + 1)
-        return self.logits(y[:, 0]), after
+        y = self._decode(tokens[:, None], caches, (here, so_far, state.source_positions), None, state.real_source)
+        return self.logits(y[:, 0]), DecodingState(caches, state.source_positions, state.real_source, state.length + 1)

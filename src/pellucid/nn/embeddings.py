@@ -21,11 +21,16 @@ class Embedding(nn.Module):
 
     def __init__(self, vocabulary: int, d_model: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocabulary, d_model))
+        self.weight = nn.Parameter(torch.zeros(vocabulary, d_model))
+        self.scale = math.sqrt(d_model)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Token ids [B, T] → [B, T, D]"""
-        return F.embedding(tokens, self.weight) * math.sqrt(self.weight.shape[1])
+        return F.embedding(tokens, self.weight) * self.scale
+
+    def table(self) -> Tensor:
+        """√D·E, what each token of the vocabulary becomes: [V, D]."""
+        return self.weight * self.scale
 
 
 class OutputProjection(nn.Module):
@@ -33,4 +38,4 @@ class OutputProjection(nn.Module):
 
     def __init__(self, vocabulary: int, d_model: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocabulary, d_model))
+        self.weight = nn.Parameter(torch.zeros(vocabulary, d_model))

@@ -1,6 +1,6 @@
 r"""Initial weights: Xavier-uniform matrices (Glorot and Bengio 2010), :math:`U(\pm g\sqrt{6/(n_{in}+n_{out})})`;
 embeddings :math:`N(0, 1/D)`, so that √D·E[x] has variance 1; learned positions with the variance ½ that sinusoids have;
-biases 0, gains 1.
+biases of projections 0. All else stays as its class makes it: gains 1, the norms' biases 0.
 
 Each parameter draws from a generator of its own, seeded by the run's seed and the parameter's name: adding or removing
 a part never changes how another one starts.
@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
 from pellucid.nn.embeddings import Embedding, OutputProjection
-from pellucid.nn.positional_encoding import LearnedPosition
+from pellucid.nn.positional_encoding import LearnedPosition, T5Position
 
 
-def initialize(model: nn.Module, seed: int, gain: Callable[[str], float]) -> None:
-    """Draws every parameter of `model` anew; `gain` gives the Xavier gain of a matrix by its name (DeepNorm asks for
-    less than 1 in places)."""
+def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) -> None:
+    """Draws the weights of `model` anew.
+
+    Args:
+        gains: g of some of its projections (DeepNorm asks for less than 1); 1 for all others.
+    """
     for prefix, module in model.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):
             generator = torch.Generator().manual_seed(seed_of(seed, name))
@@ -30,11 +33,11 @@ def initialize(model: nn.Module, seed: int, gain: Callable[[str], float]) -> Non
                 _set(parameter, fresh.normal_(0, parameter.shape[1] ** -0.5, generator=generator))
             elif isinstance(module, LearnedPosition):
                 _set(parameter, fresh.normal_(0, math.sqrt(0.5), generator=generator))
-            elif name.endswith("bias"):
-                nn.init.zeros_(parameter)
-            elif parameter.dim() > 1:
-                bound = gain(name) * math.sqrt(6 / (parameter.shape[0] + parameter.shape[1]))
+            elif isinstance(module, T5Position) or (isinstance(module, nn.Linear) and parameter is module.weight):
+                bound = gains.get(module, 1.0) * math.sqrt(6 / sum(parameter.shape))
                 _set(parameter, fresh.uniform_(-bound, bound, generator=generator))
+            elif isinstance(module, nn.Linear):
+                nn.init.zeros_(parameter)
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ r"""Linear attention (Katharopoulos et al. 2020): softmax replaced by a product 
           \frac{\phi(q_t)^\top \sum_s \phi(k_s) v_s^\top}{\phi(q_t)^\top \sum_s \phi(k_s)},
           \qquad \phi(x) = \mathrm{elu}(x) + 1
 
-With a causal mask the sums run over s ≤ t.
+With a causal pattern the sums run over s ≤ t.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pellucid.nn.masks import Mask
+from pellucid.nn.attention_pattern import AttentionPattern
 
 _CHUNK = 64
 
@@ -29,27 +29,27 @@ class LinearAttention(nn.Module):
     accepts_bias = False
     accepts_rotation = False
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask, bias: Tensor | None) -> Tensor:
-        """φ(q_t)·φ(k_s) over its sum along s, where the mask allows: [B, H, T, S], shapes as in softmax attention."""
+    def weights(self, q: Tensor, k: Tensor, pattern: AttentionPattern, bias: Tensor | None) -> Tensor:
+        """φ(q_t)·φ(k_s) over its sum along s, where the pattern allows: [B, H, T, S]."""
         assert bias is None
         products = features(q) @ features(k).transpose(-2, -1)  # [B, H, T, S]
-        if mask.allowed is not None:
-            products = products * mask.allowed
+        if pattern.mask is not None:
+            products = products * pattern.mask
         return products / _divisor(products.sum(-1, keepdim=True))
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None) -> Tensor:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, pattern: AttentionPattern, bias: Tensor | None) -> Tensor:
         """Attention(Q, K, V): [B, H, T, D/H], without a [T, S] matrix; the T queries stand at the end of the S keys
-        when the mask is causal."""
+        when the pattern is causal."""
         assert bias is None
-        assert mask.window is None
+        assert pattern.window is None
         dtype = q.dtype
         with torch.autocast(q.device.type, enabled=False):  # long sums need the precision
             wide = torch.float64 if dtype == torch.float64 else torch.float32
             q, k, v = features(q.to(wide)), features(k.to(wide)), v.to(wide)
-            if mask.real_keys is not None:
-                k = k * mask.real_keys[:, None, :, None]
+            if pattern.real_keys is not None:
+                k = k * pattern.real_keys[:, None, :, None]
             v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)  # the last column sums the weights
-            out = _causal(q, k, v) if mask.causal else q @ (k.transpose(-2, -1) @ v)
+            out = _causal(q, k, v) if pattern.causal else q @ (k.transpose(-2, -1) @ v)
             return (out[..., :-1] / _divisor(out[..., -1:])).to(dtype)
 
 

@@ -1,25 +1,29 @@
 r"""Positions: how a model knows the order of its tokens (section 3.5, and what came after it).
 
-Every scheme opens at most one of three doors, and attention passes through all three without knowing which:
-``embed`` adds to the token embeddings, ``rotate`` turns queries and keys, ``bias`` adds to the scores.
+Every scheme opens at most one of three doors: ``embed`` adds to the token embeddings, where a stack begins; ``rotate``
+turns queries and keys, ``bias`` adds to the scores, in every self-attention. Who passes does not know which is open.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Door = Literal["none", "embed", "rotate", "bias"]
+Door = Literal["embed", "rotate", "bias", "none"]
 
 
-class NoPosition(nn.Module):
-    """All doors closed: the model sees a bag of tokens, but for what a causal mask gives away."""
+class Position(nn.Module):
+    """A scheme with all doors closed; the method that it overrides is the one that it opens, and its `door`."""
 
     door: Door = "none"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.door = next((door for door in get_args(Door) if door in vars(cls)), "none")
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Token embeddings x [B, T, D] at `positions` ([T] or [B, T]) → [B, T, D]."""
@@ -34,13 +38,15 @@ class NoPosition(nn.Module):
         return None
 
 
-class SinusoidalPosition(NoPosition):
+class NoPosition(Position):
+    """All doors stay closed: the model sees a bag of tokens, but for what a causal pattern gives away."""
+
+
+class SinusoidalPosition(Position):
     r"""Section 3.5: :math:`PE_{(pos, 2i)} = \sin(pos / 10000^{2i/D})`, :math:`PE_{(pos, 2i+1)} = \cos(\ldots)`.
 
     An odd width ends with a sine.
     """
-
-    door: Door = "embed"
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -58,14 +64,12 @@ class SinusoidalPosition(NoPosition):
         return x + self.table(positions).to(x.dtype)
 
 
-class LearnedPosition(NoPosition):
+class LearnedPosition(Position):
     """A learned vector for each position (section 3.5, row E of table 3)."""
-
-    door: Door = "embed"
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.empty(max_length, d_model))
+        self.table = nn.Parameter(torch.zeros(max_length, d_model))
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """x + table[positions].
@@ -79,12 +83,9 @@ class LearnedPosition(NoPosition):
         return x + self.table[positions]
 
 
-class RotaryPosition(NoPosition):
+class RotaryPosition(Position):
     r"""Rotary embedding (Su et al. 2021): dimensions 2i and 2i+1 turn by the angle :math:`pos / 10000^{2i/d_k}`, so
-    that
-    :math:`q_m \cdot k_n` depends on the content and on :math:`m - n` alone."""
-
-    door: Door = "rotate"
+    that :math:`q_m \cdot k_n` depends on the content and on :math:`m - n` alone."""
 
     def __init__(self, d_head: int) -> None:
         super().__init__()
@@ -108,13 +109,11 @@ def _distances(query_positions: Tensor, key_positions: Tensor) -> Tensor:
     return distance if distance.dim() == 3 else distance[None]
 
 
-class AlibiPosition(NoPosition):
+class AlibiPosition(Position):
     """ALiBi (Press et al. 2022): scores fall linearly with distance, each head at its own slope; symmetric, so that it
     serves encoders too. A symmetric encoder gives a source and its reverse the same vectors in reverse order, and
     cross-attention has no positions: with ALiBi alone, a decoder cannot tell the two apart (and cannot learn to copy).
     """
-
-    door: Door = "bias"
 
     def __init__(self, n_heads: int) -> None:
         super().__init__()
@@ -135,28 +134,34 @@ def alibi_slopes(n_heads: int) -> list[float]:
     return slopes + between[: n_heads - power]
 
 
-class T5Position(NoPosition):
+class T5Position(Position):
     """T5's relative bias (Raffel et al. 2020, section 2.1): a learned number for each head and bucket of distances;
-    exact buckets near, logarithmic ones up to 128, the last one beyond. One table for each attention layer."""
+    exact buckets near, logarithmic ones up to 128, the last one beyond. One table for each attention layer.
 
-    door: Door = "bias"
+    Args:
+        bidirectional: half of the buckets are for keys behind the query; else all are for keys up to it.
+    """
+
     buckets = 32
     max_distance = 128
 
     def __init__(self, n_heads: int, bidirectional: bool) -> None:
         super().__init__()
         self.bidirectional = bidirectional
-        self.table = nn.Parameter(torch.empty(self.buckets, n_heads))
+        self.table = nn.Parameter(torch.zeros(self.buckets, n_heads))
 
     def bucket(self, distance: Tensor) -> Tensor:
         """The bucket of each distance (key position - query position), an integer tensor of the same shape."""
-        half = self.buckets // 2 if self.bidirectional else self.buckets
-        start = (distance > 0).long() * half if self.bidirectional else torch.zeros_like(distance)
-        far = distance.abs() if self.bidirectional else (-distance).clamp(min=0)
-        exact = half // 2
-        ratio = (far.clamp(min=1).double() / exact).log() / math.log(self.max_distance / exact)
-        logarithmic = (exact + (ratio * (half - exact)).long()).clamp(max=half - 1)
-        return start + torch.where(far < exact, far, logarithmic)
+        if self.bidirectional:
+            half = self.buckets // 2
+            return (distance > 0).long() * half + self._bucket_of_length(distance.abs(), half)
+        return self._bucket_of_length((-distance).clamp(min=0), self.buckets)
+
+    def _bucket_of_length(self, length: Tensor, buckets: int) -> Tensor:
+        exact = buckets // 2
+        ratio = (length.clamp(min=1).double() / exact).log() / math.log(self.max_distance / exact)
+        logarithmic = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+        return torch.where(length < exact, length, logarithmic)
 
     def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """table[bucket(distance)]: [B or 1, H, T, S]."""
@@ -164,16 +169,15 @@ class T5Position(NoPosition):
         return F.embedding(buckets, self.table).permute(0, 3, 1, 2)
 
 
-class TransformerXlPosition(NoPosition):
+class TransformerXlPosition(Position):
     r"""Transformer-XL's relative positions (Dai et al. 2019, section 3.3). Their score has four terms,
 
     .. math:: q_i^\top k_j + q_i^\top W_R r_{i-j} + u^\top k_j + v^\top W_R r_{i-j},
 
-    with sinusoids r. The third one, u, is the bias of our query projection, which every scheme has; so the queries that
-    come here already hold it, and `position_bias` is what is left of v: v = u + position_bias.
+    with sinusoids r. Our queries have a bias whatever the scheme, and it does what u does: with q' = q + u they are
+    q'ᵀk + (q' + position_bias)ᵀ W_R r, so that v = u + position_bias. The first is attention's own, the second the bias
+    that this scheme gives.
     """
-
-    door: Door = "bias"
 
     def __init__(self, d_model: int, n_heads: int) -> None:
         super().__init__()
@@ -183,13 +187,13 @@ class TransformerXlPosition(NoPosition):
         self.position_bias = nn.Parameter(torch.zeros(n_heads, d_model // n_heads))
 
     def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        """(q_i + position_bias)·W_R r_{i-j} / √d_k: [B, H, T, S]."""
+        """(q'_i + position_bias)·W_R r_{i-j} / √d_k: [B, H, T, S]; where T or S tokens stand, none is further apart."""
         distance = -_distances(query_positions, key_positions)  # [B or 1, T, S] of i - j
-        lowest = int(distance.min())
-        span = torch.arange(lowest, int(distance.max()) + 1, device=distance.device)  # every distance once
+        longest = max(distance.shape[1:]) - 1
+        span = torch.arange(-longest, longest + 1, device=distance.device)  # every distance once
         r = self.projection(self.sinusoids.table(span).to(self.projection.weight.dtype)).to(queries.dtype)
         r = r.view(len(span), self.n_heads, -1)  # [distances, H, D/H]
         q = queries + self.position_bias[:, None, :].to(queries.dtype)
         by_distance = torch.einsum("bhtd,rhd->bhtr", q, r) / math.sqrt(queries.shape[-1])
-        index = (distance - lowest)[:, None].expand(queries.shape[0], self.n_heads, -1, -1)
+        index = (distance + longest)[:, None].expand(queries.shape[0], self.n_heads, -1, -1)
         return by_distance.gather(-1, index)

@@ -3,12 +3,14 @@ r"""The connection around each sub-layer (section 3.1): an object that receives 
 .. math:: \text{post: } \mathrm{Norm}(x + f(x)) \qquad \text{pre: } x + f(\mathrm{Norm}(x)) \qquad
           \text{DeepNorm: } \mathrm{Norm}(\alpha x + f(x)) \qquad \text{none: } \mathrm{Norm}(f(x))
 
-Dropout (section 5.4) falls on f's output.
+Dropout (section 5.4) falls on f's output. Each class says how much of x it keeps (`alpha`), and whether a stack of it
+needs a norm at its end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -18,8 +20,8 @@ SubLayer = Callable[[Tensor], Tensor]
 
 
 class PostNormResidual(nn.Module):
-    """Norm(α x + dropout(f(x))): the paper's with α = 1, DeepNorm (Wang et al. 2022) with the α of
-    `deepnorm_scales`."""
+    """Norm(α x + dropout(f(x))): the paper's with α = 1, DeepNorm (Wang et al. 2022) with that of
+    `DeepNormScales`."""
 
     needs_closing_norm = False
 
@@ -40,6 +42,7 @@ class PreNormResidual(nn.Module):
     """x + dropout(f(Norm(x))): the stream itself is never normalised, so a stack of these needs a norm at its end."""
 
     needs_closing_norm = True
+    alpha = 1.0
 
     def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
@@ -56,6 +59,7 @@ class NoResidual(nn.Module):
     """Norm(dropout(f(x))): the connection left out, for those who want to see what it is good for."""
 
     needs_closing_norm = False
+    alpha = 0.0
 
     def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
@@ -68,11 +72,24 @@ class NoResidual(nn.Module):
         return out
 
 
-def deepnorm_scales(encoder_layers: int, decoder_layers: int) -> dict[str, tuple[float, float]]:
-    """DeepNorm's (α, β) for "encoder" and "decoder" (Wang et al. 2022, figure 2): α scales the stream, β the initial
-    weights of values, outputs and feed-forward layers. With `decoder_layers` 0 the model is an encoder alone."""
-    n, m = encoder_layers, decoder_layers
+Residual = PostNormResidual | PreNormResidual | NoResidual
+
+
+class DeepNormScales(NamedTuple):
+    """What DeepNorm scales: α the stream, β the initial weights of values, outputs and feed-forward layers."""
+
+    alpha: float
+    beta: float
+
+
+def deepnorm_encoder(layers: int, decoder_layers: int) -> DeepNormScales:
+    """Of an encoder (Wang et al. 2022, figure 2): beside a decoder, or alone where that has 0 layers."""
+    n, m = layers, decoder_layers
     if m == 0:
-        return {"encoder": ((2 * n) ** 0.25, (8 * n) ** -0.25)}
-    return {"encoder": (0.81 * (n**4 * m) ** (1 / 16), 0.87 * (n**4 * m) ** (-1 / 16)),
-            "decoder": ((3 * m) ** 0.25, (12 * m) ** -0.25)}
+        return DeepNormScales((2 * n) ** 0.25, (8 * n) ** -0.25)
+    return DeepNormScales(0.81 * (n**4 * m) ** (1 / 16), 0.87 * (n**4 * m) ** (-1 / 16))
+
+
+def deepnorm_decoder(layers: int) -> DeepNormScales:
+    """Of a decoder beside an encoder (Wang et al. 2022, figure 2)."""
+    return DeepNormScales((3 * layers) ** 0.25, (12 * layers) ** -0.25)

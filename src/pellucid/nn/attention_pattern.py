@@ -1,4 +1,5 @@
-"""Masks: who may look at whom, as a function of positions; masks over the same positions are joined with ``&``.
+"""Attention patterns: who looks at whom, and from which positions; patterns over the same positions are joined with
+``&``.
 
 Section 3.2.3: a decoder position attends to positions up to and including itself; nobody attends to padding.
 """
@@ -13,8 +14,8 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Mask:
-    """Which key each query may attend to, and the positions that both stand at.
+class AttentionPattern:
+    """Where queries and keys stand, and which key each query may attend to: a function of their positions.
 
     Args:
         query_positions: [T] or [B, T].
@@ -30,7 +31,7 @@ class Mask:
     causal: bool = False
     window: int | None = None
 
-    def __and__(self, other: Mask) -> Mask:
+    def __and__(self, other: AttentionPattern) -> AttentionPattern:
         """What both allow; both must speak of the same positions."""
         assert self.query_positions is other.query_positions
         assert self.key_positions is other.key_positions
@@ -41,12 +42,12 @@ class Mask:
         return replace(self, real_keys=real, causal=self.causal or other.causal, window=min(windows, default=None))
 
     @cached_property
-    def allowed(self) -> Tensor | None:
+    def mask(self) -> Tensor | None:
         """[B or 1, 1, T, S], true where a query may look; None when everything is allowed."""
         allowed = None if self.real_keys is None else self.real_keys[:, None, None, :]
         distance = self.query_positions[..., :, None] - self.key_positions[..., None, :]  # [T, S] or [B, T, S]
         distance = distance[None, None] if distance.dim() == 2 else distance[:, None]
-        if self.causal and not self.is_last_query:
+        if self.hides_future:
             near = distance >= 0
             allowed = near if allowed is None else allowed & near
         if self.window is not None:
@@ -57,13 +58,18 @@ class Mask:
     @cached_property
     def answerable(self) -> Tensor:
         """[B or 1, 1, T, 1], true where a query has at least one key to look at; only where something is hidden."""
-        assert self.allowed is not None
-        return self.allowed.any(-1, keepdim=True)
+        assert self.mask is not None
+        return self.mask.any(-1, keepdim=True)
 
     @property
     def is_last_query(self) -> bool:
         """One query after all the keys, as in step-by-step decoding: causality then hides nothing."""
         return self.query_positions.shape[-1] == 1 and self.query_positions.dim() == 1
+
+    @property
+    def hides_future(self) -> bool:
+        """Whether causality hides anything."""
+        return self.causal and not self.is_last_query
 
     @property
     def is_simple(self) -> bool:
@@ -72,40 +78,35 @@ class Mask:
         return self.window is None and ordered and self.query_positions.dim() == self.key_positions.dim() == 1
 
     @property
-    def hides_future(self) -> bool:
-        """Whether causality hides anything."""
-        return self.causal and not self.is_last_query
+    def is_plain_causal(self) -> bool:
+        """Nothing but causality over one sequence: what fused attention knows as ``is_causal``."""
+        same = self.query_positions is self.key_positions and self.query_positions.dim() == 1
+        return same and self.causal and self.real_keys is None and self.window is None
 
     @cached_property
     def key_lengths(self) -> Tensor | None:
         """[B], the number of real keys of each sentence, when its padding is at the end; None without padding."""
         return None if self.real_keys is None else self.real_keys.sum(1)
 
-    @property
-    def is_plain_causal(self) -> bool:
-        """Nothing but causality over one sequence: what fused kernels know as ``is_causal``."""
-        same = self.query_positions is self.key_positions and self.query_positions.dim() == 1
-        return same and self.causal and self.real_keys is None and self.window is None
 
-
-def full(query_positions: Tensor, key_positions: Tensor) -> Mask:
+def full(query_positions: Tensor, key_positions: Tensor) -> AttentionPattern:
     """Everyone sees everyone."""
-    return Mask(query_positions, key_positions)
+    return AttentionPattern(query_positions, key_positions)
 
 
-def causal(query_positions: Tensor, key_positions: Tensor) -> Mask:
+def causal(query_positions: Tensor, key_positions: Tensor) -> AttentionPattern:
     """A query at position t sees keys at positions ≤ t."""
-    return Mask(query_positions, key_positions, causal=True)
+    return AttentionPattern(query_positions, key_positions, causal=True)
 
 
-def window(query_positions: Tensor, key_positions: Tensor, size: int | None) -> Mask:
+def window(query_positions: Tensor, key_positions: Tensor, size: int | None) -> AttentionPattern:
     """A query at position t sees keys at positions t - size … t + size; everyone, when the size is None."""
-    return Mask(query_positions, key_positions, window=size)
+    return AttentionPattern(query_positions, key_positions, window=size)
 
 
-def padding(query_positions: Tensor, key_positions: Tensor, real_keys: Tensor | None) -> Mask:
+def padding(query_positions: Tensor, key_positions: Tensor, real_keys: Tensor | None) -> AttentionPattern:
     """Nobody sees padding: `real_keys` [B, S] is false there, or None where there is none."""
-    return Mask(query_positions, key_positions, real_keys=real_keys)
+    return AttentionPattern(query_positions, key_positions, real_keys=real_keys)
 
 
 def positions_of(real: Tensor | None, tokens: Tensor) -> Tensor:

@@ -8,22 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pellucid.nn.masks import Mask, causal, full, padding, positions_of, window
+from pellucid.nn.attention_pattern import AttentionPattern, causal, full, padding, positions_of, window
 
 P4 = torch.arange(4)
 
 
-def grid(mask: Mask) -> list[list[list[int]]]:
+def grid(mask: AttentionPattern) -> list[list[list[int]]]:
     """`allowed` as [B, T, S] numbers, everything written out."""
-    assert mask.allowed is not None
-    shape = (mask.allowed.shape[0], mask.query_positions.shape[-1], mask.key_positions.shape[-1])
-    return mask.allowed[:, 0].expand(shape).int().tolist()
+    assert mask.mask is not None
+    shape = (mask.mask.shape[0], mask.query_positions.shape[-1], mask.key_positions.shape[-1])
+    return mask.mask[:, 0].expand(shape).int().tolist()
 
 
 def test_full_allows_everything_and_says_so_cheaply() -> None:
-    assert full(P4, P4).allowed is None
-    assert padding(P4, P4, None).allowed is None
-    assert window(P4, P4, None).allowed is None
+    assert full(P4, P4).mask is None
+    assert padding(P4, P4, None).mask is None
+    assert window(P4, P4, None).mask is None
 
 
 def test_causal_by_hand() -> None:
@@ -37,7 +37,7 @@ def test_causal_with_queries_at_the_end_of_the_keys() -> None:
 def test_causal_hides_nothing_from_the_last_query() -> None:
     mask = causal(P4[3:], P4)
     assert mask.is_last_query
-    assert mask.allowed is None
+    assert mask.mask is None
 
 
 def test_window_by_hand() -> None:
@@ -83,10 +83,10 @@ def test_masks_over_other_positions_cannot_be_joined() -> None:
         causal(P4, P4) & causal(P4[:2], P4)
 
 
-def some_mask(data: st.DataObject, queries: Tensor, keys: Tensor, rows: int) -> Mask:
+def some_mask(data: st.DataObject, queries: Tensor, keys: Tensor, rows: int) -> AttentionPattern:
     flags = st.lists(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)), min_size=rows, max_size=rows)
     real = data.draw(st.none() | flags)
-    return Mask(queries, keys, None if real is None else torch.tensor(real), data.draw(st.booleans()),
+    return AttentionPattern(queries, keys, None if real is None else torch.tensor(real), data.draw(st.booleans()),
                 data.draw(st.none() | st.integers(0, 5)))
 
 
@@ -96,9 +96,9 @@ def test_and_is_the_intersection(data: st.DataObject, t: int, s: int, rows: int,
     queries, keys = torch.arange(t) + offset, torch.arange(s)
     a, b, c = (some_mask(data, queries, keys, rows) for _ in range(3))
 
-    def allowed(mask: Mask) -> Tensor:
+    def allowed(mask: AttentionPattern) -> Tensor:
         every = torch.ones(rows, 1, t, s, dtype=torch.bool)
-        return every if mask.allowed is None else every & mask.allowed
+        return every if mask.mask is None else every & mask.mask
 
     assert torch.equal(allowed(a & b), allowed(a) & allowed(b))
     assert torch.equal(allowed(a & b), allowed(b & a))
@@ -115,9 +115,9 @@ def test_allowed_is_its_definition(data: st.DataObject, t: int, s: int, rows: in
         for i in range(t):
             expected = [(mask.real_keys is None or bool(mask.real_keys[b, j])) and (not mask.causal or j <= i + offset)
                         and (mask.window is None or abs(i + offset - j) <= mask.window) for j in range(s)]
-            got = [True] * s if mask.allowed is None else mask.allowed.expand(rows, 1, t, s)[b, 0, i].tolist()
+            got = [True] * s if mask.mask is None else mask.mask.expand(rows, 1, t, s)[b, 0, i].tolist()
             assert got == expected
-            if mask.allowed is not None:
+            if mask.mask is not None:
                 assert bool(mask.answerable.expand(rows, 1, t, 1)[b, 0, i, 0]) == any(expected)
 
 

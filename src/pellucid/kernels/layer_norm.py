@@ -1,0 +1,53 @@
+"""nn/layer_norm.py in one pass: compiled, or fused by torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from pellucid.kernels import calls
+
+
+def serves(x: Tensor) -> bool:
+    """Whether `layer_norm` and `rms_norm` are there for x."""
+    return calls.is_fast(x)
+
+
+def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+    """g ⊙ (x - μ) / √(σ² + ε) + b"""
+    if x.dtype == torch.float32 and calls.serve(x):
+        return calls.apply(_LayerNorm, x, gain, bias, epsilon)
+    return F.layer_norm(x, gain.shape, gain, bias, epsilon)
+
+
+def rms_norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
+    """g ⊙ x / √(mean(x²) + ε)"""
+    return F.rms_norm(x, gain.shape, gain, epsilon)
+
+
+class _LayerNorm(torch.autograd.Function):
+    """One pass each way."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, gain: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+        x = x.contiguous()
+        width, rows = x.shape[-1], x.numel() // x.shape[-1]
+        out, statistics = torch.empty_like(x), x.new_empty(2, rows)
+        calls.run("layer_norm", x.dtype, x, gain, bias, out, statistics[0], statistics[1], rows, width, epsilon)
+        context.save_for_backward(x, gain, statistics)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        x, gain, statistics = context.saved_tensors
+        upstream = upstream.contiguous()
+        rows, width = statistics.shape[1], x.shape[-1]
+        gradient, partial = torch.empty_like(x), x.new_empty((rows + 127) // 128, 2, width)
+        calls.run("layer_norm_backward", upstream.dtype, x, gain, statistics[0], statistics[1], upstream, gradient,
+                  partial, rows, width)
+        return gradient, *partial.sum(0).unbind(), None
