@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 VERBS = {
     "demo": "train English→French in about two minutes, score it, show translations and pictures",
@@ -52,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         return _stop("standard output is closed", 74)
     try:
-        code = _run(words)
+        with warnings.catch_warnings():
+            _tell_warnings()
+            code = _run(words)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our output has gone: nothing more to say, to anyone
@@ -87,6 +91,23 @@ def _run(words: list[str]) -> int:
     return code
 
 
+def _tell_warnings() -> None:
+    """From now on our own warnings are lines on standard error, each told once."""
+    from pellucid.errors import PellucidWarning
+
+    others, told = warnings.showwarning, set[str]()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if not issubclass(category, PellucidWarning):
+            others(message, category, *where)
+        elif str(message) not in told:
+            told.add(str(message))
+            print(f"pellucid: {message}", file=sys.stderr)
+
+    warnings.showwarning = show
+    warnings.simplefilter("always", PellucidWarning)
+
+
 def _explain(error: Exception) -> int:
     """One screen for a mistake, and its exit code."""
     from pellucid.errors import UserError
@@ -105,5 +126,6 @@ def _explain(error: Exception) -> int:
 
 
 def _stop(message: str, code: int) -> int:
-    print(f"pellucid: {message}", file=sys.stderr)
+    lines = [line[:1000] + "…" * (len(line) > 1000) for line in message.splitlines()]  # one screen, whatever it quotes
+    print("pellucid:", "\n".join(lines), file=sys.stderr)
     return code

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import tyro
-import yaml
 
 from pellucid.config import RunConfig, Split, from_mapping
 from pellucid.config.reader import merge, nest, unknown_key
+from pellucid.config.strict_yaml import read_yaml
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
 
@@ -76,9 +76,9 @@ def _value(text: str, hint: Any, key: str) -> Any:
     if texts and int not in members and text not in ("null", "~"):
         return text
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--{key} {text!r} cannot be read", where=key) from error
+        return read_yaml(text, key)
+    except ConfigError as error:
+        raise ConfigError(f"--{key} cannot be read", where=key, why=error.why) from error
 
 
 def read_config(name: str, overrides: dict[str, Any]) -> RunConfig:

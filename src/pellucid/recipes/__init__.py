@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from pellucid.config.strict_yaml import read_yaml
 from pellucid.errors import ConfigError
 
 _FOLDER = Path(__file__).parent
@@ -27,18 +26,6 @@ class Recipe:
     name: str
     about: dict[str, str]
     mapping: dict[str, Any]
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML where a key stands once; plain YAML would take the last one and say nothing."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if key.value in seen and isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key.value} stands twice", key.start_mark)
-            seen |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
-        return super().construct_mapping(node, deep)
 
 
 def recipe_names() -> list[str]:
@@ -64,7 +51,7 @@ def read_shipped(name: str, folder: Path, kind: str) -> Recipe:
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     path = folder / f"{name}.yaml" if name in names else Path(name)
     try:
-        mapping = yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)
+        mapping = read_yaml(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError as error:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
@@ -72,11 +59,6 @@ def read_shipped(name: str, folder: Path, kind: str) -> Recipe:
                           fix=f"{hint}those that ship are {', '.join(names)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("the file cannot be read", where=name, why=str(error)) from error
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise ConfigError("the file is no YAML", where=where,
-                          why=str(getattr(error, "problem", error))) from error
     if not isinstance(mapping, dict):
         raise ConfigError("the file must be a mapping of keys to values", where=str(path))
     about = mapping.pop("about", {})

@@ -12,9 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pellucid.config import RunConfig, TokenizerConfig, differences, from_mapping, to_mapping
+from pellucid.config.strict_yaml import as_yaml, read_yaml
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
@@ -32,8 +31,8 @@ def read_config(folder: Path) -> RunConfig:
         what = "no such run folder" if not folder.exists() else "not a run folder: config.yaml is missing"
         raise CheckpointError(what, where=str(folder), fix="give the folder that `pellucid train` wrote")
     try:
-        return from_mapping(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, UnicodeDecodeError, ConfigError) as error:
+        return from_mapping(read_yaml(path.read_text(encoding="utf-8"), str(path)))
+    except (UnicodeDecodeError, ConfigError) as error:
         raise CheckpointError("the run's configuration is damaged", where=str(path), why=str(error)) from error
 
 
@@ -48,7 +47,7 @@ def claim_config(config: RunConfig, folder: Path) -> None:
     if not path.exists():
         if (folder / "checkpoints").exists():
             raise CheckpointError("the folder has checkpoints and no config.yaml", where=str(folder))
-        write_text(path, yaml.safe_dump(to_mapping(config), sort_keys=False, allow_unicode=True))
+        write_text(path, as_yaml(to_mapping(config)))
         return
     changed = differences(read_config(folder), config)
     if changed and not has_begun(folder):  # an attempt stopped before anything was trained
@@ -56,7 +55,7 @@ def claim_config(config: RunConfig, folder: Path) -> None:
             (folder / name).unlink(missing_ok=True)
         if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) for key, _, _ in changed):
             shutil.rmtree(folder / "tokenizer", ignore_errors=True)
-        write_text(path, yaml.safe_dump(to_mapping(config), sort_keys=False, allow_unicode=True))
+        write_text(path, as_yaml(to_mapping(config)))
     elif changed:
         table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
         raise ConfigError("this run folder belongs to another configuration", where=str(folder),

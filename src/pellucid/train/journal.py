@@ -49,7 +49,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
                 if not isinstance(event["step"], int) or not isinstance(event["event"], str):
                     raise TypeError("no event")
                 events.append(event)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number < len(lines):
                 raise CheckpointError("a line of the metrics is damaged", where=f"{path}:{number}") from error
     return events

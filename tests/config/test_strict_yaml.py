@@ -1,0 +1,57 @@
+"""Whatever YAML is given, it is read as plain data or refused with its line; nothing exhausts the stack."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pellucid.config.strict_yaml import as_yaml, read_yaml
+from pellucid.errors import ConfigError
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=20)
+
+
+@given(PLAIN)
+def test_what_is_written_is_read_again(value: Any) -> None:
+    text = as_yaml(value)
+    assert read_yaml(text, "here") == value == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize("depth", [33, 100, 330, 480, 1000, 100_000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("[", ""), ("{a: ", "}"), ("{a: ", ""), ("- ", ""),
+                                                  ("? ", ""), ("[{a: ", "}]")])
+def test_what_is_too_deep_is_refused_at_its_line(opening: str, closing: str, depth: int) -> None:
+    with pytest.raises(ConfigError) as error:
+        read_yaml("# one line\n" + opening * depth + closing * depth, "my.yaml")
+    assert error.value.where == "my.yaml:2"
+    assert "levels lie inside each other" in error.value.why
+
+
+def test_thirty_levels_are_read() -> None:
+    assert read_yaml("[" * 30 + "]" * 30, "here") == json.loads("[" * 30 + "]" * 30)
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("a: &a [*a]", "recursive"), ("a: &a {b: *a}", "recursive"), ("[a]: 1", "unhashable"), ("{a: 1}: 1", "unhashable"),
+    ("a: !!bool x", "'x' is no bool"), ("a: !!int ''", "'' is no int"), ("a: !!timestamp x", "'x' is no timestamp"),
+    ("a: 2024-13-45", "'2024-13-45' is no timestamp"), ("a: !!map 5", "'5' is no map"), ("a: 0b_", "'0b_' is no int"),
+    ("a: " + "1" * 5000, "is no int"), ("a: \0", "special characters"), ("a: 1\na: 2", "stands twice"),
+    ("{b: {a: 1, a: 2}}", "stands twice"), ("a: !!python/name:os.system", "python/name"), ("<<: 5", "merging")])
+def test_what_is_no_plain_data_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match="this is no YAML") as error:
+        read_yaml(text, "my.yaml")
+    assert why in error.value.why
+    assert len(error.value.why) < 200
+    assert error.value.where.startswith("my.yaml")
+
+
+def test_names_for_what_is_written_twice_are_kept() -> None:
+    assert read_yaml("a: &it {x: 1}\nb: *it\nc: {<<: *it, y: 2}", "here") == {
+        "a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "y": 2}}
