@@ -9,12 +9,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
-import yaml
 
 from pellucid.cli.arguments import parse_with_overrides, read_config
 from pellucid.config import to_mapping
+from pellucid.config.strict_yaml import as_yaml
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Train:
     out: Path | None = None
     """the run folder; runs/NAME if left out"""
     dry_run: bool = False
-    """resolve everything, open the data, say what would be done, and write nothing"""
+    """resolve everything, read the first lines of the data, say what would be done, and write nothing"""
     json: bool = False
     """print a summary as JSON at the end"""
 
@@ -47,8 +48,8 @@ def main(program: str, words: Sequence[str]) -> int:
         if arguments.json:
             print(json.dumps({"config": to_mapping(config), **report}, ensure_ascii=False))
             return 0
-        print(yaml.safe_dump(to_mapping(config), sort_keys=False, allow_unicode=True), end="")
-        print("".join(f"# {key}: {value}\n" for key, value in report.items()) + f"# would be written to {out}")
+        print(as_yaml(to_mapping(config)), end="")
+        print("".join(f"# {key}: {_told(value)}\n" for key, value in report.items()) + f"# would be written to {out}")
         return 0
     from pellucid.train.journal import Reporter
     from pellucid.train.train import Interrupted, train
@@ -67,3 +68,11 @@ def main(program: str, words: Sequence[str]) -> int:
         print(f"done: {summary['step']:,} updates, best validation {summary['monitor']} {summary['score']:.4f} "
               f"({summary['best']})\nnext: pellucid {use} {out}\n      pellucid {verb} {out}")
     return 0
+
+
+def _told(value: Any) -> str:
+    """A value of the dry run's report, for people."""
+    if not isinstance(value, dict):
+        return str(value)
+    return f"all {value['lines']:,} lines can be read" if value["all"] else (
+        f"the first {value['lines']:,} lines can be read; the rest was not looked at (pellucid doctor reads all of it)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from pellucid.config import RunConfig
 from pellucid.data.splits import open_splits
@@ -12,9 +13,14 @@ from pellucid.errors import ConfigError
 from pellucid.model.build import build, build_classifier, check
 from pellucid.train.initialize import source_of
 
+_LINES = 1000  # of a split, that are read
 
-def dry_run(config: RunConfig) -> dict[str, str | int]:
+
+def dry_run(config: RunConfig) -> dict[str, Any]:
     """Opens every split, reads its first lines, and builds the model with the largest vocabulary that it may get.
+
+    Returns:
+        "parameters", what "initialize_from" is; of each split how many lines were read, and whether these are all.
 
     Raises:
         UserError: what training would stop at before its first step.
@@ -24,11 +30,11 @@ def dry_run(config: RunConfig) -> dict[str, str | int]:
     except ValueError as error:
         raise ConfigError(str(error), where="model") from error
     source = source_of(config)
-    report: dict[str, str | int] = {} if source is None else {"initialize_from": f"{source.folder}, which fits"}
+    report: dict[str, Any] = {} if source is None else {"initialize_from": f"{source.folder}, which fits"}
     with tempfile.TemporaryDirectory() as folder:
         for name, pairs in open_splits(config, Path(folder)).items():
-            first = list(islice(pairs, 1000))
-            report[name] = f"readable, {len(first):,} lines looked at"
+            lines = sum(1 for _ in islice(pairs, _LINES + 1))
+            report[name] = {"lines": min(lines, _LINES), "all": lines <= _LINES}
     sizes, shared = [config.tokenizer.vocab_size] * 2, config.tokenizer.shared
     if source is not None:
         sizes = [source.tokenizers.source.size, source.tokenizers.target.size]
