@@ -162,42 +162,49 @@ class JoeyNMT(Batched):
 
 
 class Pellucid(Batched):
-    """Ours: the search over the engine in the precision that the setting names, or over the plain step ("plain
-    fp32"); batches are shared out as `generate` does it."""
+    """Ours: the engine in the precision that the setting names, or the plain steps ("plain fp32"); batches are shared
+    out as `generate` does it."""
 
     def __init__(self, setting: str, job: Job, folder: Path) -> None:
         import torch
 
         from benchmarks.reference import model_of
-        from pellucid.engine.engine import obstacle, step_for
         from pellucid.kernels.compiled import use_kernels
-        from pellucid.model.stepper import TransformerStep
+        from pellucid.runs.decoder import Engines
 
         super().__init__(job)
         torch.set_num_threads(THREADS)
-        model = model_of(job.model, read_weights(folder))
-        *plain, precision = setting.split()
+        self.model, self.engines = model_of(job.model, read_weights(folder)), Engines()
+        *plain, self.precision = setting.split()
         kernels = use_kernels(torch.device("cpu"), not plain)
-        if not plain and obstacle(model) is not None:
-            raise RuntimeError(f"no engine: {obstacle(model)}")
-        self.step = TransformerStep(model) if plain else step_for(model, precision)
+        if not plain:
+            self.engines.of(self.model, self.precision)  # or it says why there is none
         self.threads = 1 if plain else THREADS
         self.flags |= {"beam_size": self.search.beam_size, "length_penalty": self.search.length_penalty,
                        "kernels": kernels}
         gc.freeze()  # as the command line does
 
     def __call__(self, calls: list[Call], budget: int) -> dict[int, Ids]:
-        from benchmarks.reference import search_batch
+        import numpy as np
+
+        from benchmarks.reference import options_of
+        from pellucid.config import DecodeConfig
         from pellucid.engine.workers import each
         from pellucid.kernels import calls as kernels
+        from pellucid.runs.decoder import Decoder, Request
 
-        batches = [(call, [call.sentences[place] for place in group]) for call in calls
+        config = DecodeConfig(precision=self.precision)
+        decoders = [Decoder(Request(lambda: self.model, options_of(self.search, call), config, engines=self.engines))
+                    for call in calls]
+
+        batches = [(decoder, [call.sentences[place] for place in group]) for decoder, call in zip(decoders, calls)
                    for group in groups([len(self.job.sources[i]) for i in call.sentences], budget)]
 
-        def decode(batch: tuple[Call, list[int]]) -> list[Ids]:
-            call, numbers = batch
-            found = search_batch(self.step, [self.job.sources[i] for i in numbers], self.search, call)
-            return [[*one.tokens, EOS] if one.finished else list(one.tokens) for one in found]
+        def decode(batch: tuple[Decoder, list[int]]) -> list[Ids]:
+            decoder, numbers = batch
+            sources = [np.asarray(self.job.sources[i], dtype=np.int32) for i in numbers]
+            found = decoder.search(sources, [[]] * len(numbers), range(len(numbers)))
+            return [[*one.tokens, EOS] if one.finished else list(one.tokens) for one, *_ in found]
 
         outputs_of = each(decode, batches, self.threads, kernels.use_threads)
         return {i: ids for (_, numbers), outputs in zip(batches, outputs_of, strict=True)

@@ -18,8 +18,8 @@ from benchmarks import machine
 from benchmarks.kneser_ney import KneserNey
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.splits import open_splits
+from pellucid.model.stepper import evaluating
 from pellucid.precision import resolve
-from pellucid.runs.generate import evaluating
 from pellucid.runs.run import Run, load
 from pellucid.train.validation import mean_loss
 

@@ -23,9 +23,9 @@ from pellucid.data.batching import pad
 from pellucid.model.build import build
 from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
+from pellucid.runs.decoder import SPECIALS
 from pellucid.runs.generate import score_targets
-from pellucid.runs.texts import SPECIALS
-from pellucid.search.options import Hypothesis, SearchOptions, length_penalty
+from pellucid.search.options import SearchOptions, length_penalty
 from pellucid.search.search import search
 from pellucid.search.step import Step
 
@@ -49,12 +49,10 @@ def model_of(sizes: dict[str, Any], weights: Weights) -> Transformer:
     return model.eval()
 
 
-def search_batch(step: Step[Any, Any], sources: list[Ids], options: Search, call: Call) -> list[Hypothesis]:
-    """The best hypothesis of each source, by our search over a step; without its score, as the peers."""
-    found = search(step, pad([np.asarray(ids, dtype=np.int32) for ids in sources]), len(sources),
-                   SearchOptions(beam_size=options.beam_size, length_penalty=options.length_penalty,
-                                 min_length=call.low, max_length=call.high, scores=False), SPECIALS)
-    return [hypotheses[0] for hypotheses in found]
+def options_of(asked: Search, call: Call) -> SearchOptions:
+    """How we are asked to search; without scores, as the peers."""
+    return SearchOptions(beam_size=asked.beam_size, length_penalty=asked.length_penalty, min_length=call.low,
+                         max_length=call.high, scores=False)
 
 
 def reference_of(model: Transformer, job: Job) -> list[Ids]:
@@ -67,7 +65,9 @@ def _outputs(step: Step[Any, Any], job: Job, calls: list[Call]) -> list[Ids]:
     for call in calls:
         for group in groups([len(job.sources[i]) for i in call.sentences], BUDGET):
             numbers = [call.sentences[place] for place in group]
-            for i, one in zip(numbers, search_batch(step, [job.sources[i] for i in numbers], job.search, call)):
+            sources = pad([np.asarray(job.sources[i], dtype=np.int32) for i in numbers])
+            for i, (one, *_) in zip(numbers, search(step, sources, len(numbers), options_of(job.search, call),
+                                                    SPECIALS)):
                 found[i] = [*one.tokens, EOS] if one.finished else list(one.tokens)
     return [found[i] for i in sorted(found)]
 

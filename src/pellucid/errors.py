@@ -50,3 +50,7 @@ class OutputError(UserError):
     """Something could not be written: disk full, no permission, output closed (exit 74)."""
 
     exit_code = 74
+
+
+class PellucidWarning(UserWarning):
+    """Something was done otherwise than asked for; the message says what and why. The command line prints it."""

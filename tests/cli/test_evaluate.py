@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from pellucid.runs.decoder import WAYS
+
 TRANSLATION = {"run", "split", "n", "bleu", "bleu_lowercase", "chrf", "ter", "meteor", "perplexity", "exact",
                "interval", "signature"}
 CLASSIFICATION = {"run", "split", "n", "accuracy", "macro_f1", "interval", "signature"}
@@ -53,6 +55,14 @@ def test_text_says_the_same(cli: Any, run: Path) -> None:
     assert f"{scores['bleu']:.2f}" in text
     assert scores["signature"] in text
     assert str(run) in text
+
+
+def test_the_route_is_named(cli: Any, run: Path) -> None:
+    (scores,) = report(cli("evaluate", run, "--json"))["runs"]
+    assert scores["route"].keys() == {"decoder", "precision", "against"}
+    assert scores["route"]["decoder"] in WAYS
+    assert scores["route"]["precision"] in ("fp32", "bf16")
+    assert all(name in WAYS and reason for name, reason in scores["route"]["against"].items())
 
 
 def test_other_splits(cli: Any, run: Path) -> None:

@@ -149,3 +149,29 @@ def test_what_is_generated_has_the_score_that_is_told(cli: Any, run: Path, tmp_p
     scored = json.loads(cli("score", run, "--source", tmp_path / "s", "--target", tmp_path / "t", "--json").out)
     if len(scored["token_log_probabilities"]) <= 12:  # it ended by itself
         assert scored["log_probability"] == pytest.approx(one["log_probability"], abs=1e-3)
+
+
+def test_a_line_that_is_cut_is_told_with_its_number_and_marked(cli: Any, run: Path, classifier: Path,
+                                                               tmp_path: Path) -> None:
+    text = "1 2\n" + "1 2 3 4 5 6 " * 20 + "\n3\n"
+    for words in (["translate", run], ["classify", classifier]):
+        done = cli(*words, stdin=text)
+        assert done.code == 0
+        assert done.out.count("\n") == 3
+        assert "line 2 loses " in done.err
+        assert "tokens that the model takes (model.max_length)" in done.err
+        assert done.err.count("loses") == 1
+    rows = [json.loads(line) for line in cli("generate", run, "--json", stdin=text).out.splitlines()]
+    assert ["cut" in row for row in rows] == [False, True, False]
+    assert rows[1]["cut"] > 0
+    assert cli("translate", run, stdin="1 2\n").err == ""
+
+
+def test_a_precision_that_is_not_available_is_told_with_its_reason(cli: Any, run: Path) -> None:
+    done = cli("translate", run, "--decode.precision", "int8", stdin="1 2\n3\n")
+    if "is not used" in done.err:  # the width of a head does not fit, or there is no compiler
+        assert done.err.startswith("pellucid: decode.precision int8 is not used, but fp32: ")
+        assert done.err.count("int8") == 1
+    done = cli("translate", run, "--verbose", "--decode.precision", "fp32", stdin="1 2\n")
+    assert done.err.startswith("pellucid: decoder: ")
+    assert ", fp32" in done.err

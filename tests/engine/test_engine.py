@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pellucid.config import ModelConfig
 from pellucid.engine.engine import Engine, obstacle
+from pellucid.engine.frozen import Refusal, check
 from pellucid.engine.workers import each
 from pellucid.errors import NumericalError
 from pellucid.kernels import calls as kernels
@@ -21,9 +22,7 @@ from pellucid.model.build import build
 from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 from pellucid.runs.generate import score_targets
-from pellucid.search.beam_search import beam_search
 from pellucid.search.constraints import Rules
-from pellucid.search.greedy import greedy_search
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
 from pellucid.search.ranking import best_tokens
 from pellucid.search.rows import Rows
@@ -93,13 +92,13 @@ def test_in_fp32_the_engine_finds_what_the_plain_step_finds(parts: dict[str, Any
         assert len({h.tokens for h in ours}) == len({h.tokens for h in theirs})
 
 
-def by_steps(engine: Engine, source: tuple[torch.Tensor, torch.Tensor], count: int,
-             options: SearchOptions) -> list[list[Hypothesis]]:
-    """The same search, a call of the engine for each step."""
-    rules = Rules(options, SPECIALS, torch.empty(count, 0, dtype=torch.int64), tuple(range(count)))
-    with torch.inference_mode():
-        kind = greedy_search if options.beam_size == 1 else beam_search
-        return kind(engine, engine.start(source), rules)
+def in_one_call(engine: Engine, source: tuple[torch.Tensor, torch.Tensor],
+                options: SearchOptions) -> list[list[Hypothesis]]:
+    """The same search, all steps in one call of the engine."""
+    ids, real = source
+    lengths = real.sum(1)
+    frozen = engine.frozen(int(lengths.max()), options.max_length)
+    return frozen.search(ids[real].numpy(), lengths.numpy(), options, SPECIALS)
 
 
 @settings(deadline=None, max_examples=60)
@@ -109,7 +108,8 @@ def test_in_one_call_the_search_finds_what_it_finds_step_by_step(count: int, bea
     options = SearchOptions(beam_size=beam, max_length=longest, min_length=min(shortest, longest - 1),
                             length_penalty=alpha, n_best=data.draw(st.integers(1, beam)))
     engine = engine_of(data.draw(st.sampled_from(PRECISIONS)), data.draw(st.sampled_from([V, MANY])))
-    assert search(engine, sources(count), count, options, SPECIALS) == by_steps(engine, sources(count), count, options)
+    source = sources(count)
+    assert in_one_call(engine, source, options) == search(engine, source, count, options, SPECIALS)
 
 
 def test_equal_totals_are_ranked_alike_in_one_call_and_step_by_step() -> None:
@@ -119,19 +119,20 @@ def test_equal_totals_are_ranked_alike_in_one_call_and_step_by_step() -> None:
         model.output.weight.zero_()
     options = SearchOptions(beam_size=3, max_length=4, n_best=3)
     engine = Engine(model, "fp32")
-    assert search(engine, sources(3), 3, options, SPECIALS) == by_steps(engine, sources(3), 3, options)
+    assert in_one_call(engine, sources(3), options) == search(engine, sources(3), 3, options, SPECIALS)
 
 
-def test_learned_positions_end_a_search_by_steps_where_the_table_ends() -> None:
+def test_learned_positions_end_a_search_where_the_table_ends() -> None:
     engine = Engine(made(position="learned"), "fp32")
-    rules = [Rules(SearchOptions(max_length=longest), SPECIALS, torch.empty(2, 0), (0, 1)) for longest in (24, 25)]
-    assert [engine.knows(each) for each in rules] == [True, False]
+    check(SearchOptions(max_length=24), False, SPECIALS, engine.vocabulary, engine.target_places.limit)
+    with pytest.raises(Refusal, match="longer than 24"):
+        check(SearchOptions(max_length=25), False, SPECIALS, engine.vocabulary, engine.target_places.limit)
 
 
 def test_a_source_that_learned_positions_do_not_reach_is_refused_in_one_call_too() -> None:
     ids = torch.randint(4, V, (2, 30))
     with pytest.raises(ValueError, match="learned positions end"):
-        search(Engine(made(position="learned"), "fp32"), (ids, None), 2, SearchOptions(max_length=9), SPECIALS)
+        in_one_call(Engine(made(position="learned"), "fp32"), (ids, ids > 0), SearchOptions(max_length=9))
 
 
 @pytest.mark.parametrize("place", [7, MANY - 3])
@@ -140,8 +141,11 @@ def test_logits_that_are_no_numbers_are_told_without_scores_too(place: int) -> N
     with torch.no_grad():
         model.output.weight[place] = torch.nan
     for scores in (True, False):
+        options = SearchOptions(beam_size=1, scores=scores)
+        with pytest.raises(Refusal, match="finite"):
+            in_one_call(Engine(model, "fp32"), sources(9), options)
         with pytest.raises(NumericalError):
-            search(Engine(model, "fp32"), sources(9), 9, SearchOptions(beam_size=1, scores=scores), SPECIALS)
+            search(Engine(model, "fp32"), sources(9), 9, options, SPECIALS)
 
 
 @pytest.mark.parametrize("empty", [[1], [0, 3], [0, 1, 2, 3]])
@@ -159,7 +163,7 @@ def test_a_sentence_without_a_token_is_nothing_to_look_at(parts: dict[str, Any],
             torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
     options = SearchOptions(beam_size=2, max_length=9, n_best=2)
     found = search(fast, (ids, real), 4, options, SPECIALS)
-    assert found == by_steps(fast, (ids, real), 4, options)
+    assert found == in_one_call(fast, (ids, real), options)
     for ours, theirs in zip(found, search(plain, (ids, real), 4, options, SPECIALS), strict=True):
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-4)
 
@@ -184,10 +188,10 @@ def test_probabilities_are_those_of_the_plain_step_within_rounding(parts: dict[s
 def test_the_neighbours_of_a_sentence_change_no_bit(parts: dict[str, Any], precision: str) -> None:
     (ids, real), options = sources(115), SearchOptions(beam_size=2, max_length=9, n_best=2)  # more than a block of rows
     engine = Engine(made(**parts), precision)
-    together = search(engine, (ids, real), 115, options, SPECIALS)
+    together = in_one_call(engine, (ids, real), options)
     for some in ([0], [114, 3, 7], list(range(100, 20, -1))):
         longest = int(real[some].sum(1).max())
-        apart = search(engine, (ids[some, :longest], real[some, :longest]), len(some), options, SPECIALS)
+        apart = in_one_call(engine, (ids[some, :longest], real[some, :longest]), options)
         assert apart == [together[i] for i in some]  # tokens and every log-probability
 
 
@@ -217,7 +221,7 @@ def test_batches_side_by_side_come_out_in_order() -> None:
     batches = [list(range(start, start + 5)) for start in range(0, 40, 5)]
 
     def decode(rows: list[int]) -> list[Any]:
-        return search(engine, (ids[rows], real[rows]), len(rows), SearchOptions(beam_size=2, max_length=9), SPECIALS)
+        return in_one_call(engine, (ids[rows], real[rows]), SearchOptions(beam_size=2, max_length=9))
 
     before, threads = torch.get_num_threads(), 3
     torch.set_num_threads(threads)

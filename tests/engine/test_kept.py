@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import shutil
@@ -19,9 +20,8 @@ import torch
 from pellucid.config import DecodeConfig, ModelConfig, from_mapping
 from pellucid.engine import kept
 from pellucid.engine.engine import Engine
-from pellucid.engine.frozen import Frozen, knows, read, save
-from pellucid.engine.kept import FrozenSearcher, KeptWeights
-from pellucid.engine.layout import Buffer
+from pellucid.engine.frozen import Frozen, Refusal, check, read, save
+from pellucid.engine.kept import KeptWeights
 from pellucid.errors import CheckpointError
 from pellucid.files import sha256
 from pellucid.kernels import calls as kernels
@@ -63,7 +63,7 @@ def engine_of(precision: str, parts: dict[str, Any]) -> Engine:
     return Engine(model, precision)
 
 
-def found_by(frozen: Frozen, options: SearchOptions) -> list[list[Hypothesis]] | None:
+def found_by(frozen: Frozen, options: SearchOptions) -> list[list[Hypothesis]]:
     lengths = np.array([len(ids) for ids in SOURCES])
     return frozen.search(np.concatenate(SOURCES).astype(np.int64), lengths, options, SPECIALS)
 
@@ -97,18 +97,17 @@ def test_no_scores_are_summed_where_none_are_asked_for() -> None:
     frozen = engine_of("fp32", {}).frozen(24, 24)
     for options in SEARCHES:
         with_scores, without = found_by(frozen, options), found_by(frozen, replace(options, scores=False))
-        assert with_scores is not None
-        assert without is not None
         assert [[h.tokens for h in one] for one in without] == [[h.tokens for h in one] for one in with_scores]
         assert all(math.isnan(h.score) == (options.beam_size == 1) for one in without for h in one)
 
 
 @pytest.mark.parametrize("scores", [True, False])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_logits_that_are_no_numbers_are_left_to_the_plain_search(bad: float, scores: bool) -> None:
+def test_logits_that_are_no_numbers_are_left_to_the_search_by_steps(bad: float, scores: bool) -> None:
     engine = engine_of("fp32", {"position": "learned"})
     engine.target_places.first(24)[3] = bad
-    assert found_by(engine.frozen(24, 24), SearchOptions(beam_size=1, max_length=9, scores=scores)) is None
+    with pytest.raises(Refusal, match="finite"):
+        found_by(engine.frozen(24, 24), SearchOptions(beam_size=1, max_length=9, scores=scores))
 
 
 @pytest.fixture(scope="module")
@@ -171,11 +170,14 @@ def test_a_model_that_may_have_changed_is_asked_itself(folder: Path, empty: Path
 
 
 def place_of(run: Run, **other: Any) -> KeptWeights:
+    """Where its weights are kept, or would be, were one thing of it another one."""
     weights = run._model
     assert isinstance(weights, Weights)
-    named = {"weights": weights.folder / WEIGHTS, "sha256": weights.sha256, "config": run.config,
-             "tokenizers": run.tokenizers, **other}
-    return KeptWeights(run.folder, named["weights"], named["sha256"], named["config"], named["tokenizers"], "auto")
+    changed = Run(run.folder, other.get("config", run.config), other.get("tokenizers", run.tokenizers),
+                  replace(weights, sha256=other.get("sha256", weights.sha256)))
+    place = changed._kept("auto")
+    assert isinstance(place, KeptWeights)
+    return place
 
 
 def test_whatever_the_weights_depend_on_has_a_place_of_its_own(folder: Path, empty: Path,
@@ -184,9 +186,9 @@ def test_whatever_the_weights_depend_on_has_a_place_of_its_own(folder: Path, emp
     run = load(folder)
 
     def is_there(**other: Any) -> bool:
-        found = place_of(run, **other).open(run.config.decode, lambda: pytest.fail("asked"))
-        assert found is None or isinstance(found, FrozenSearcher)
-        return found is not None
+        with contextlib.suppress(Refusal):
+            return place_of(run, **other).read() is not None
+        return False
 
     assert is_there()
     assert not is_there(sha256="0" * 64)
@@ -264,24 +266,25 @@ def test_where_the_cache_cannot_be_written_the_texts_are_the_same(folder: Path, 
 
 
 def test_where_a_logit_is_no_number_the_model_takes_over(folder: Path, empty: Path) -> None:
-    """Its plain search knows what to say of it."""
-    load(folder).generate(TEXTS)
+    """Its search by steps knows what to say of it."""
+    expected = load(folder).generate(TEXTS)
     run = load(folder)
-    place = place_of(run)
-    searcher = place.open(run.config.decode, lambda: run._searcher(run.config.decode))
-    assert searcher is not None
-    searcher._frozen.target_places[1] = math.nan
-    options = SearchOptions(beam_size=2, max_length=8)
-    source = np.array([5, 6, 3], dtype=np.int32)
-    expected = run._searcher(run.config.decode).search([source], options, [[]], [0])
-    assert searcher.search([source], options, [[]], [0]) == expected
+    place = run._kept("auto")
+    assert isinstance(place, KeptWeights)
+    place.read()[0].target_places[1] = math.nan
+    assert run.route().decoder == "kept engine"
+    assert run.generate(TEXTS) == expected
+    assert asks_for_the_model(run)
 
 
-def test_what_the_kernel_knows_is_asked_of_the_options() -> None:
+def test_what_the_kernel_does_not_search_is_named() -> None:
     frozen = engine_of("fp32", {}).frozen(24, 24)
-    vocabulary = frozen.decoder.widths[Buffer.LOGITS]
-    assert vocabulary == V
-    assert knows(SearchOptions(max_length=24), SPECIALS, vocabulary, 24)
-    for options in (SearchOptions(max_length=25), SearchOptions(sample=True), SearchOptions(no_repeat_ngram=2),
-                    SearchOptions(beam_size=20, max_length=9)):
-        assert not knows(options, SPECIALS, vocabulary, 24)
+    assert frozen.vocabulary == V
+    check(SearchOptions(max_length=24), False, SPECIALS, V, 24)
+    for reason, options in {"longer than 24": SearchOptions(max_length=25), "random": SearchOptions(sample=True),
+                            "n-grams": SearchOptions(no_repeat_ngram=2),
+                            "vocabulary": SearchOptions(beam_size=20, max_length=9)}.items():
+        with pytest.raises(Refusal, match=reason):
+            check(options, False, SPECIALS, V, 24)
+    with pytest.raises(Refusal, match="prefixes"):
+        check(SearchOptions(max_length=24), True, SPECIALS, V, 24)

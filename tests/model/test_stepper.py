@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pellucid.config import ModelConfig
 from pellucid.model.build import build
-from pellucid.model.stepper import TransformerStep, UncachedStep
+from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
 from pellucid.search.search import search
@@ -34,6 +34,24 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "short": {"beam_size": 3, "n_best": 2, "max_length": 3},
 }
 Source = tuple[Tensor, Tensor | None]
+
+
+class UncachedStep:
+    """The step by the plain equation: the whole prefix again every time."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model = model
+
+    def start(self, source: Source) -> tuple[Tensor | None, ...]:
+        return (*source, None)
+
+    def step(self, state: Any, tokens: Tensor) -> tuple[Tensor, Any]:
+        source, real, prefix = state
+        prefix = tokens[:, None] if prefix is None else torch.cat([prefix, tokens[:, None]], dim=1)
+        return self.model(source, prefix, real)[:, -1].float(), (source, real, prefix)
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        return tuple(None if part is None else part[rows] for part in state)
 
 
 def pairs(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:

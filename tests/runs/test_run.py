@@ -18,13 +18,13 @@ from torch import nn
 
 import pellucid
 from pellucid.config import from_mapping
+from pellucid.config.reader import merge
 from pellucid.data.batching import pad
 from pellucid.data.corpus import source_ids
-from pellucid.errors import CheckpointError, ConfigError
+from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
+from pellucid.runs.checkpoint import load_weights
 from pellucid.runs.run import Run
-from pellucid.config.reader import merge
 from pellucid.train import train as train_run
-from pellucid.train.checkpoint import load_weights
 from pellucid.train.journal import Reporter
 
 BASE: dict[str, Any] = {
@@ -103,13 +103,16 @@ def test_a_text_generated_greedily_scores_what_the_search_said(copy: Run) -> Non
 
 def test_a_long_source_is_cut_alike_to_generate_and_to_score(copy: Run) -> None:
     long, cut = "1 2 3 4 5 1 2 3 4 5", "1 2 3 4 5 1 2"
-    assert copy.generate([long])[0].text == copy.generate([cut])[0].text
-    assert copy.score([long], ["1 2"])[0] == copy.score([cut], ["1 2"])[0]
+    with pytest.warns(PellucidWarning, match="line 1 loses 3 of its 11 tokens"):
+        assert copy.generate([long])[0].text == copy.generate([cut])[0].text
+    with pytest.warns(PellucidWarning, match="line 8 loses 3 of its 11 tokens"):
+        assert copy.score([long], ["1 2"], first=7)[0] == copy.score([cut], ["1 2"])[0]
 
 
 def test_it_classifies(labels: Run) -> None:
     texts = ["1 1 2", "1 2 1", "", "3 4 3 3 2 1 2 3 4 5 1 1 1"]
-    found = labels.classify(texts)
+    with pytest.warns(PellucidWarning, match="line 14 loses 6 of its 14 tokens"):
+        found = labels.classify(texts, first=10)
     rows = [np.asarray(ids[:8], dtype=np.int32) for ids in source_ids(texts, labels.tokenizers, True)]
     for one, row in zip(found, rows, strict=True):
         assert list(one.probabilities) == ["0", "1"]

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pellucid.kernels.compiled import use_kernels
 from pellucid.search.options import Hypothesis, SearchOptions, Specials, length_penalty
 
 SPECIALS = Specials(bos=2, eos=3, pad=0)
@@ -133,6 +134,12 @@ def plain_beam_search(
                 found.append(as_hypothesis(generated, terms, options))
         beams = [candidate for candidate in candidates if candidate[1][-1] != SPECIALS.eos][:k]
     return sorted(found, key=lambda each: -each.score)[: options.n_best]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def plain_ranking() -> None:
+    """Log-probabilities are compared to the last bit, so they are torch's, whichever tests ran before."""
+    use_kernels(torch.device("cpu"), False)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.search.beam_search import beam_search, largest_penalties
+from pellucid.search.beam_search import IMPOSSIBLE, beam_search, extend, is_identity, largest_penalties
 from pellucid.search.constraints import Rules
 from pellucid.search.options import SearchOptions, length_penalty
 from pellucid.search.search import search
@@ -126,3 +127,21 @@ def test_rows_are_what_the_step_was_promised(lookup_table: Any, specials: Any) -
         assert set(sentences) <= remaining
         remaining = set(sentences)
     assert len(remaining) < 4, "no sentence was dropped in this example"
+
+
+def test_what_is_reported_is_what_was_given_whatever_ranks() -> None:
+    """In the place of -inf a hypothesis ranks with a finite number, which its log-probability must not show; float64
+    is the type in which it ranks."""
+    values = torch.tensor([[-torch.inf, -torch.inf], [-1.0, -2.0]], dtype=torch.float64)
+    given, ids = values.clone(), torch.tensor([[3, 1], [4, 5]])
+    found = extend(values, ids, torch.zeros(2, 1, dtype=torch.float64), 2)
+    assert torch.equal(values, given)
+    assert found.log_p.tolist() == [[-math.inf, -math.inf], [-1, -2]]
+    assert found.totals[0].tolist() == [IMPOSSIBLE, -math.inf]
+
+
+@pytest.mark.parametrize(("rows", "count", "expected"), [
+    ([0, 1, 2], 3, True), ([0, 2, 1], 3, False), ([0, 1], 3, False), ([0, 0, 1], 3, False), ([0, 1, 2], 2, False),
+    ([], 0, True)])
+def test_rows_that_stay_where_they_are(rows: list[int], count: int, expected: bool) -> None:
+    assert is_identity(torch.tensor(rows, dtype=torch.int64), count) is expected

@@ -97,14 +97,14 @@ def _tell_warnings() -> None:
 
     others, told = warnings.showwarning, set[str]()
 
-    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
         if not issubclass(category, PellucidWarning):
-            others(message, category, *where)
+            others(message, category, filename, lineno, *more)
         elif str(message) not in told:
             told.add(str(message))
             print(f"pellucid: {message}", file=sys.stderr)
 
-    warnings.showwarning = show
+    warnings.showwarning = show  # type: ignore[assignment]
     warnings.simplefilter("always", PellucidWarning)
 
 

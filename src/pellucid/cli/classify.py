@@ -35,8 +35,10 @@ def main(program: str, words: Sequence[str]) -> int:
     other_than(arguments.output, arguments.input)
     run = load(arguments.run)
     with line_writer(arguments.output) as write:
+        number = 0
         for block in blocks_of_lines(arguments.input):
-            for text, one in zip(block, run.classify(block), strict=True):
+            for text, one in zip(block, run.classify(block, number), strict=True):
+                number += 1
                 if arguments.json:
                     write(json.dumps(asdict(one), ensure_ascii=False))
                 else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -41,7 +42,9 @@ class Generate:
     prefix: Path | None = None
     """a text file: how the output of each line must begin"""
     json: bool = False
-    """one JSON object a line: text, score, tokens, hypotheses"""
+    """one JSON object a line: text, score, tokens, hypotheses; and cut, if tokens of the line had to be left out"""
+    verbose: bool = False
+    """say on standard error which decoder runs, in which precision, and why no faster one"""
 
 
 def main(program: str, words: Sequence[str]) -> int:
@@ -57,15 +60,18 @@ def main(program: str, words: Sequence[str]) -> int:
     run = load(arguments.run)
     options = search_options(run.config, arguments, overrides)
     prefixes = None if arguments.prefix is None else read_lines(str(arguments.prefix))
-    number, told = 0, arguments.json or options.n_best > 1  # whether scores are
+    number, scores = 0, arguments.json or options.n_best > 1  # whether they are told
+    if arguments.verbose:
+        print(f"pellucid: decoder: {run.route(options=options, has_prefixes=prefixes is not None)}", file=sys.stderr)
     with line_writer(arguments.output) as write:
         for block in blocks_of_lines(arguments.input):
             starts = None if prefixes is None else _as_many(prefixes, len(block), arguments.prefix)
-            for generated in run.generate(block, prefixes=starts, options=options, first=number, scores=told):
+            for generated in run.generate(block, prefixes=starts, options=options, first=number, scores=scores):
                 number += 1
                 if arguments.json:
-                    write(json.dumps({"text": generated.text, "score": generated.score, "tokens": generated.tokens,
-                                      "hypotheses": [asdict(h) for h in generated.hypotheses]}, ensure_ascii=False))
+                    told = {"text": generated.text, "score": generated.score, "tokens": generated.tokens,
+                            "hypotheses": [asdict(h) for h in generated.hypotheses]}
+                    write(json.dumps(told | ({"cut": generated.cut} if generated.cut else {}), ensure_ascii=False))
                 elif options.n_best > 1:
                     for hypothesis in generated.hypotheses:
                         write(f"{number}\t{hypothesis.score:.4f}\t{_one_line(hypothesis.text)}")

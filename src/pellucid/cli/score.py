@@ -41,9 +41,11 @@ def main(program: str, words: Sequence[str]) -> int:
     other_than(arguments.output, arguments.source, arguments.target)
     run = load(arguments.run)
     pairs = ((a, b) for _, a, b in read_parallel(str(arguments.source), str(arguments.target)))
+    number = 0
     with line_writer(arguments.output) as write:
         while block := list(islice(pairs, 2048)):
-            for scored in run.score([a for a, _ in block], [b for _, b in block]):
+            for scored in run.score([a for a, _ in block], [b for _, b in block], first=number):
+                number += 1
                 mean = scored.log_probability / len(scored.token_log_probabilities)
                 if arguments.json:
                     write(json.dumps({"log_probability": scored.log_probability, "per_token": mean,

@@ -8,37 +8,31 @@
 - Each row is computed by itself, in one order of summation: the same bits in any batch.
 
 It serves softmax attention without bias, rotation or window, on a CPU with compiled kernels; `obstacle` names what a
-model has that it does not know, and the plain step decodes that.
+model has that it does not know. Who decodes that is decided in runs/decoder.py.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
-import weakref
 from collections.abc import Iterator
 from ctypes import addressof, c_void_p
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from pellucid.engine.frozen import Frozen, encode, knows, pointers
+from pellucid.engine.frozen import Frozen, encode, pointers
 from pellucid.engine.layout import Buffer, Execution
 from pellucid.engine.program import Program
 from pellucid.kernels import calls as kernels
-from pellucid.model.stepper import TransformerStep
+from pellucid.kernels.compiled import chosen
 from pellucid.model.transformer import Transformer
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.positional_encoding import LearnedPosition, Position
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
-from pellucid.precision import resolve
-from pellucid.search.constraints import Rules
-from pellucid.search.options import Hypothesis
-from pellucid.search.step import Step
 
 _LANES = 16  # numbers that the kernels take at once
 
@@ -71,8 +65,9 @@ class Memory:
 
 def obstacle(model: Transformer) -> str | None:
     """Why the engine cannot decode with this model, or None if it can."""
-    if not kernels.serve(model.output.weight):
-        return "no compiled kernels"
+    weight = model.output.weight
+    if not kernels.serve(weight):
+        return f"the kernels are {chosen()}" if weight.device.type == "cpu" else f"the device is {weight.device.type}"
     for attention in _attentions(model):
         if not isinstance(attention.attention, ScaledDotProductAttention):
             return f"attention is {type(attention.attention).__name__}"
@@ -88,25 +83,6 @@ def obstacle(model: Transformer) -> str | None:
     return "attention has a window" if model.window_size is not None else None
 
 
-def step_for(model: Transformer, precision: str) -> Step[tuple[Tensor, Tensor | None], Any]:
-    """The engine for `model` as it is now, made once; the plain step, in fp32, where it does not know the model.
-
-    Args:
-        model: in evaluation mode.
-        precision: "auto", "fp32", "bf16" or "int8".
-    """
-    if obstacle(model) is not None:
-        return TransformerStep(model)
-    precision = resolve(precision, model.output.weight.device)
-    state = precision, sum(parameter._version for parameter in model.parameters())
-    if model not in _engines or _engines[model][0] != state:
-        _engines[model] = state, Engine(model, precision)
-    return _engines[model][1]
-
-
-_engines: weakref.WeakKeyDictionary[Transformer, tuple[tuple[str, int], Engine]] = weakref.WeakKeyDictionary()
-
-
 def _attentions(model: Transformer) -> Iterator[MultiHeadAttention]:
     return (module for module in model.modules() if isinstance(module, MultiHeadAttention))
 
@@ -120,7 +96,7 @@ class Engine:
     """
 
     def __init__(self, model: Transformer, precision: str) -> None:
-        self.width = model.output.weight.shape[1]
+        self.precision, self.width = precision, model.output.weight.shape[1]
         self.layers = len(model.decoder.layers)
         self.source_places, self.target_places = (
             Places(part.position, self.width) for part in (model.encoder, model.decoder))
@@ -152,20 +128,10 @@ class Engine:
         program.close(model.decoder.closing_norm)
         program.multiply(Buffer.LOGITS, model.output.weight)
 
-    def knows(self, rules: Rules) -> bool:
-        """Whether `search` searches by these rules."""
-        return rules.prefixes.shape[1] == 0 and knows(rules.options, rules.specials,
-                                                      self.decoder.widths[Buffer.LOGITS], self.target_places.limit)
-
-    def search(self, source: tuple[Tensor, Tensor | None], rules: Rules) -> list[list[Hypothesis]] | None:
-        """All steps in one call, by rules that it `knows`: the hypotheses of each sentence, best first.
-
-        Returns:
-            None where a row has no finite logit: the plain search knows what to do then.
-        """
-        tokens, lengths = _packed(*source)
-        frozen = self.frozen(int(lengths.max()), rules.options.max_length)
-        return frozen.search(tokens.numpy(), lengths.numpy(), rules.options, rules.specials)
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that it chooses among."""
+        return self.decoder.widths[Buffer.LOGITS]
 
     def frozen(self, source: int, target: int) -> Frozen:
         """What needs no torch to search, for sources and outputs of at most so many tokens.

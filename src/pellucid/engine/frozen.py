@@ -28,6 +28,10 @@ _ALIGNED = 64  # bytes: each matrix in a file begins where a row of the processo
 Call = Callable[..., None]
 
 
+class Refusal(Exception):
+    """The engine cannot do what is asked of it; the message says why."""
+
+
 @dataclass(frozen=True)
 class Stack:
     """A list of operations, as `program.Program` writes it.
@@ -73,17 +77,29 @@ class Frozen:
     layers: int
     call: Call
 
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that it chooses among."""
+        return self.decoder.widths[Buffer.LOGITS]
+
+    @property
+    def precision(self) -> str:
+        """Of what goes from one operation to the next."""
+        return {"float32": "fp32", "bfloat16": "bf16"}[self.decoder.typed]
+
     def search(self, tokens: NDArray[np.int64], lengths: NDArray[np.int64], options: SearchOptions,
-               specials: Specials) -> list[list[Hypothesis]] | None:
+               specials: Specials) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, best first.
 
         Args:
             tokens: the sources, one behind the other.  lengths: of each.
-            options: which the kernel must know, see `knows`.
+            options: which the kernel must know, see `check`.
 
-        Returns:
-            None where a row has no finite logit: the plain search knows what to do then.
+        Raises:
+            Refusal: a source is too long; a row has no finite logit, and the search by steps knows what to do then.
         """
+        if lengths.max() > len(self.source_places):
+            raise Refusal(f"a source has {lengths.max()} tokens, of {len(self.source_places)} that there is room for")
         sentences, longest, shape = len(lengths), options.max_length, (len(lengths), options.n_best, options.max_length)
         sources = self.encoder.buffers(len(tokens))
         rooms = pointers({number: at(buffer) for number, buffer in sources.items()}, self.layers)
@@ -102,17 +118,28 @@ class Frozen:
             options.min_length, longest, options.n_best, options.scores, at(penalties), at(largest), at(found),
             at(log_p), at(sizes))))
         if int(sizes[0, 0]) < 0:
-            return None
+            raise Refusal("a row has no finite logit")
         room = int(sizes.max())
         return [[hypothesis(ids[:size], terms[:size], specials.eos, options.length_penalty)
                  for size, ids, terms in zip(*sentence, strict=True) if size] for sentence in
                 zip(sizes.tolist(), found[..., :room].tolist(), log_p[..., :room].tolist(), strict=True)]
 
 
-def knows(options: SearchOptions, specials: Specials, vocabulary: int, positions: float) -> bool:
-    """Whether the kernel searches so, with a model of so many words and positions, where no output has a prefix."""
-    return (not options.sample and options.no_repeat_ngram == 0 and options.max_length <= min(LONGEST, positions)
-            and vocabulary >= 2 * options.beam_size + 3 and vocabulary > max(vars(specials).values()))
+def check(options: SearchOptions, has_prefixes: bool, specials: Specials, vocabulary: int, positions: float) -> None:
+    """Refuses what the kernel does not search, with a model of so many words and positions.
+
+    Raises:
+        Refusal: what it is.
+    """
+    for reason, holds in (
+            ("outputs are drawn at random", options.sample), ("outputs begin with prefixes", has_prefixes),
+            ("n-grams must not be repeated", options.no_repeat_ngram > 0),
+            (f"outputs may be longer than {min(LONGEST, positions)} tokens",
+             options.max_length > min(LONGEST, positions)),
+            ("the vocabulary is hardly larger than the beam", vocabulary < 2 * options.beam_size + 3),
+            ("special tokens are not in the vocabulary", vocabulary <= max(vars(specials).values()))):
+        if holds:
+            raise Refusal(reason)
 
 
 def encode(encoder: Stack, rooms: ctypes.Array[c_void_p], tokens: NDArray[np.int64], lengths: NDArray[np.int64],

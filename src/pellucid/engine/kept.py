@@ -12,25 +12,16 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pellucid.config import DecodeConfig, RunConfig
-from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.engine.frozen import LONGEST, Frozen, knows, read, save
-from pellucid.engine.layout import Buffer
+from pellucid.engine.frozen import LONGEST, Frozen, Refusal, read, save
 from pellucid.errors import OutputError
 from pellucid.files import cache_folder, remembered_sha256, remove_leftovers
 from pellucid.kernels.compiled import Library, find_library
-from pellucid.runs.texts import SPECIALS, Searcher, batch_tokens, search_options
-from pellucid.search.options import Hypothesis, SearchOptions
 
-LONGEST_SOURCE = 2048  # tokens; what is longer goes through the model
+LONGEST_SOURCE = 2048  # tokens; what is longer is not searched with kept weights
 _MOST = 3  # kept of one run and precision
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # where there is one, torch decides what computes
 _SETTINGS = ("ONEDNN_", "DNNL_")  # variables that change what a precision means
@@ -40,7 +31,7 @@ def _code() -> list[str]:
     """The SHA-256 of every file that has a say in how weights are packed, torch's version among them."""
     source, torch = Path(__file__).parents[1], find_spec("torch")
     files = [path for part in ("kernels", "nn", "model", "engine") for path in sorted((source / part).rglob("*.py"))]
-    files += [source / "precision.py", source / "train" / "checkpoint.py"]
+    files += [source / "precision.py", source / "runs" / "checkpoint.py"]
     if torch is not None and torch.origin:
         files.append(Path(torch.origin).with_name("version.py"))
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
@@ -54,68 +45,50 @@ class KeptWeights:
 
     Args:
         folder: the run's.  weights: the file that they are made from, model.safetensors.  sha256: of that file.
-        config: the run's configuration.  tokenizers: whose sizes are the model's.
+        model: all else that decides what they are: the architecture and the sizes of the vocabularies, as plain data.
+        longest: tokens of a source that there should be room for.
         precision: of the products, as it is asked for.
     """
 
-    def __init__(self, folder: Path, weights: Path, sha256: str, config: RunConfig, tokenizers: Tokenizers,
+    def __init__(self, folder: Path, weights: Path, sha256: str, model: Sequence[object], longest: int,
                  precision: str) -> None:
-        self._weights, self._sha256, self._config = weights, sha256, config
+        self.precision = precision
+        self._weights, self._sha256, self._longest = weights, sha256, min(longest, LONGEST_SOURCE)
         self._library = find_library()
-        self._has_gpu = any(map(os.path.exists, _DEVICES))
         name = hashlib.sha256(f"{folder.resolve()}\0{precision}".encode()).hexdigest()
         settings = sorted((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
-        parts = [sha256, asdict(config.model), tokenizers.source.size, tokenizers.target.size, tokenizers.shared,
-                 precision, settings, self._library if isinstance(self._library, str) else self._library.name, _CODE]
+        parts = [sha256, *model, precision, settings,
+                 self._library if isinstance(self._library, str) else self._library.name, _CODE]
         self._all = cache_folder("engines") / name[:32]
         self._place = self._all / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
-    def open(self, config: DecodeConfig, whole: Callable[[], Searcher]) -> FrozenSearcher | None:
-        """A searcher over what is kept; None where nothing is, or where it cannot search so.
+    def read(self) -> tuple[Frozen, Library]:
+        """What is kept, and the kernels that it needs.
 
-        Args:
-            whole: makes the searcher that can do all.
+        Raises:
+            Refusal: nothing is kept, or torch must decide what computes.
         """
-        if self._frozen is None or isinstance(self._library, str):
-            return None
-        vocabulary, positions = self._frozen.decoder.widths[Buffer.LOGITS], len(self._frozen.target_places)
-        if not knows(search_options(config), SPECIALS, vocabulary, positions):
-            return None
-        return FrozenSearcher(self._frozen, self._library, batch_tokens(True, config), whole)
+        if isinstance(self._library, str):
+            raise Refusal(f"the kernels are {self._library}")
+        if any(map(os.path.exists, _DEVICES)):
+            raise Refusal("there is a GPU, and torch decides what computes")
+        if self._frozen is None:
+            raise Refusal("nothing is kept of these weights yet")
+        return self._frozen, self._library
 
     def keep(self, frozen: Callable[[int, int], Frozen]) -> None:
-        """Puts there what `frozen` makes for the longest source and output, if the weights are still the same; where
-        that cannot be written, nothing."""
-        if self._frozen is not None or self._has_gpu or isinstance(self._library, str):
+        """Puts there what `frozen` makes for the longest source and output, if nothing is there and the weights are
+        still the same; where that cannot be written, nothing."""
+        if self._frozen is not None or any(map(os.path.exists, _DEVICES)) or isinstance(self._library, str):
             return
         with contextlib.suppress(OutputError, OSError):
             if remembered_sha256(self._weights) == self._sha256:
                 remove_leftovers(self._all)
-                save(frozen(min(self._config.model.max_length, LONGEST_SOURCE), LONGEST), self._place)
+                self._frozen = frozen(self._longest, LONGEST)
+                save(self._frozen, self._place)
                 for old in sorted(self._all.iterdir(), key=os.path.getmtime)[:-_MOST]:
                     shutil.rmtree(old, ignore_errors=True)
 
     @cached_property
     def _frozen(self) -> Frozen | None:
-        if self._has_gpu or isinstance(self._library, str):
-            return None
-        return read(self._place, self._library.call)
-
-
-class FrozenSearcher:
-    """Searches with packed weights alone (see `texts.Searcher`); `whole` takes over where these do not suffice."""
-
-    def __init__(self, frozen: Frozen, library: Library, batch_tokens: int, whole: Callable[[], Searcher]) -> None:
-        self.threads, self.batch_tokens = library.most_threads, batch_tokens
-        self._frozen, self._library, self._whole = frozen, library, whole
-
-    def search(self, sources: Sequence[NDArray[np.int32]], options: SearchOptions, prefixes: Sequence[Sequence[int]],
-               numbers: Sequence[int]) -> list[list[Hypothesis]]:
-        tokens = np.concatenate(sources).astype(np.int64)
-        lengths, found = np.array([len(ids) for ids in sources]), None
-        if lengths.max() <= len(self._frozen.source_places) and not any(prefixes):
-            found = self._frozen.search(tokens, lengths, options, SPECIALS)
-        return self._whole().search(sources, options, prefixes, numbers) if found is None else found
-
-    def use_threads(self, count: int) -> None:
-        self._library.use_threads(count)
+        return None if isinstance(self._library, str) else read(self._place, self._library.call)

@@ -103,7 +103,7 @@ def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
 
 def _score_translation(run: Run, pairs: list[tuple[str, str]],
                        say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
-    sources, targets = [a for a, _ in pairs], [b for _, b in pairs]
+    sources, targets, route = [a for a, _ in pairs], [b for _, b in pairs], run.route()
     generated = run.generate(sources, progress=lambda done: say(f"{done:,} of {len(pairs):,} decoded"))
     outputs = [one.text for one in generated]
     scores = translation_scores(outputs, targets)
@@ -115,6 +115,7 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]],
     report["interval"] = {**scores.interval, **perplexity.interval}
     report["signature"] = scores.signature
     report["search"] = asdict(search_errors(run, sources, generated, scored))
+    report["route"] = asdict(route)
     return outputs, report, scores.statistics | {"perplexity": perplexity_statistics(nats, tokens)}
 
 

@@ -65,26 +65,26 @@ def _is_compiled(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor
     return q.dtype == k.dtype and q.shape[-1] == v.shape[-1] and (fits or q.dtype == torch.bfloat16)
 
 
-class _Heads(ctypes.Structure):
+class Heads(ctypes.Structure):
     """A view [B, H, T, D/H] whose last dimension is dense."""
 
     _fields_ = [("data", c_void_p), ("batch", c_int64), ("head", c_int64), ("row", c_int64)]
 
 
-class _Sizes(ctypes.Structure):
+class Sizes(ctypes.Structure):
     """What the kernels must know besides the data. It holds a bare address: whoever keeps it keeps `lengths` too."""
 
     _fields_ = [("batch", c_int64), ("heads", c_int64), ("queries", c_int64), ("keys", c_int64), ("width", c_int64),
                 ("lengths", c_void_p), ("causal", c_int64), ("scale", c_float)]
 
 
-def _heads(*views: Tensor) -> ctypes.Array[_Heads]:
-    return (_Heads * len(views))(*[_Heads(calls.address(v), *v.stride()[:3]) for v in views])
+def _heads(*views: Tensor) -> ctypes.Array[Heads]:
+    return (Heads * len(views))(*[Heads(calls.address(v), *v.stride()[:3]) for v in views])
 
 
-def _sizes(q: Tensor, k: Tensor, lengths: Tensor | None, causal: bool) -> _Sizes:
+def _sizes(q: Tensor, k: Tensor, lengths: Tensor | None, causal: bool) -> Sizes:
     batch, heads, queries, width = q.shape
-    return _Sizes(batch, heads, queries, k.shape[2], width, None if lengths is None else calls.address(lengths), causal,
+    return Sizes(batch, heads, queries, k.shape[2], width, None if lengths is None else calls.address(lengths), causal,
                   1 / math.sqrt(width))
 
 

@@ -97,21 +97,21 @@ def use_kernels(device: torch.device, wanted: bool = True) -> str:
     """
     from pellucid.kernels import calls as kernels
 
-    global _is_chosen
-    _is_chosen = True
+    global _chosen
     library: Library | str = "plain: as configured"
     if wanted:
         library = find_library() if device.type == "cpu" else f"plain: the device is {device.type}"
     kernels.load({} if isinstance(library, str) else library.functions)
-    return library if isinstance(library, str) else "compiled"
+    _chosen = library if isinstance(library, str) else "compiled"
+    return _chosen
 
 
-def is_chosen() -> bool:
-    """Whether anybody has called `use_kernels` in this process."""
-    return _is_chosen
+def chosen() -> str | None:
+    """What `use_kernels` returned last in this process, if anybody has called it."""
+    return _chosen
 
 
-_is_chosen = False
+_chosen: str | None = None
 
 
 def find_library() -> Library | str:

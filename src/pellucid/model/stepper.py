@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pellucid.model.transformer import DecodingState, Transformer
 
@@ -30,28 +31,12 @@ class TransformerStep:
         return state.select(rows)
 
 
-Prefix = tuple[Tensor, Tensor | None, Tensor | None]
-
-
-@dataclass(frozen=True)
-class UncachedStep:
-    """The same by the plain equation: the whole prefix again at every step. For tests and for reading."""
-
-    model: Transformer
-
-    def start(self, source: tuple[Tensor, Tensor | None]) -> Prefix:
-        """(source ids, which are real, no target yet)"""
-        return (*source, None)
-
-    def step(self, state: Prefix, tokens: Tensor) -> tuple[Tensor, Prefix]:
-        """tokens [R] → logits [R, V] after the prefix and them."""
-        source, real, prefix = state
-        tokens = tokens.to(source.device)
-        prefix = tokens[:, None] if prefix is None else torch.cat([prefix, tokens[:, None]], dim=1)
-        return self.model(source, prefix, real)[:, -1].float(), (source, real, prefix)
-
-    def select(self, state: Prefix, rows: Tensor) -> Prefix:
-        """The rows [R'] of everything."""
-        source, real, prefix = (None if part is None else part[rows] for part in state)
-        assert source is not None
-        return source, real, prefix
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, for as long as this lasts."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

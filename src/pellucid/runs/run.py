@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -16,13 +16,13 @@ from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.engine.kept import KeptWeights
-from pellucid.runs.texts import Generated, answers, length_groups, search_options
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import checked_sha256, read_json
+from pellucid.runs.decoder import Decoder, Engines, Request, Route
 from pellucid.runs.folder import read_config
+from pellucid.runs.texts import Generated, answers, length_groups, search_options, warn_of_cuts
 
 if TYPE_CHECKING:
-    from pellucid.runs.generate import ModelSearcher
     from pellucid.model.classifier import Classifier
     from pellucid.model.transformer import Transformer
 
@@ -75,7 +75,7 @@ class Run:
     def __init__(self, folder: Path, config: RunConfig, tokenizers: Tokenizers,
                  model: Transformer | Classifier | Weights) -> None:
         self.folder, self.config, self.tokenizers, self._model = folder, config, tokenizers, model
-        self._reading = Lock()
+        self._reading, self._engines = Lock(), Engines()
         self._places: dict[str, KeptWeights] = {}  # by precision
 
     def __repr__(self) -> str:
@@ -111,39 +111,39 @@ class Run:
             ConfigError: the run is a classifier.
             ValueError: an option out of range.
         """
+        decoder = self._decoder(self._options(beam_size, n_best, options), scores, prefixes is not None)
+        return answers(decoder, self.tokenizers, texts, self.config.model.max_length, prefixes, progress, first)
+
+    def route(self, beam_size: int | None = None, n_best: int | None = None, options: DecodeConfig | None = None,
+              has_prefixes: bool = False) -> Route:
+        """Which decoder `generate` would run, asked so now, and why no faster one; errors as there."""
+        return self._decoder(self._options(beam_size, n_best, options), True, has_prefixes).route
+
+    def _options(self, beam_size: int | None, n_best: int | None, options: DecodeConfig | None) -> DecodeConfig:
         self._must_be("seq2seq", "generate")
         options = options or self.config.decode
-        options = replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
-                          n_best=options.n_best if n_best is None else n_best)
-        asked, limit = search_options(options, scores), self.config.model.max_length
-        kept = self._kept(options.precision)
-        frozen = kept.open(options, lambda: self._searcher(options)) if kept is not None and prefixes is None else None
-        if frozen is not None:
-            return answers(frozen, self.tokenizers, texts, asked, limit, None, progress, first)
-        from pellucid.runs.generate import evaluating
+        return replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
+                       n_best=options.n_best if n_best is None else n_best)
 
-        with evaluating(self.model):
-            searcher = self._searcher(options)
-            if kept is not None:
-                searcher.keep(kept)
-            return answers(searcher, self.tokenizers, texts, asked, limit, prefixes, progress, first)
+    def _decoder(self, options: DecodeConfig, scores: bool, has_prefixes: bool) -> Decoder:
+        return Decoder(Request(lambda: cast("Transformer", self.model), search_options(options, scores), options,
+                               has_prefixes, self._kept(options.precision), self._engines))
 
-    def _kept(self, precision: str) -> KeptWeights | None:
+    def _kept(self, precision: str) -> KeptWeights | str:
         """Where packed weights are kept, as long as nobody has asked for the model, and so may have changed it."""
-        if not isinstance(self._model, Weights) or self.config.train.kernels != "auto":
-            return None
+        if self.config.train.kernels != "auto":
+            return f"train.kernels is {self.config.train.kernels}"
+        if not isinstance(self._model, Weights):
+            return "the model is in memory, where it may have been changed"
         if precision not in self._places:
-            file, digest = self._model.folder / WEIGHTS, self._model.sha256
-            self._places[precision] = KeptWeights(self.folder, file, digest, self.config, self.tokenizers, precision)
+            sides, file = self.tokenizers, self._model.folder / WEIGHTS
+            made_of = [asdict(self.config.model), sides.source.size, sides.target.size, sides.shared]
+            self._places[precision] = KeptWeights(self.folder, file, self._model.sha256, made_of,
+                                                  self.config.model.max_length, precision)
         return self._places[precision]
 
-    def _searcher(self, options: DecodeConfig) -> ModelSearcher:
-        from pellucid.runs.generate import ModelSearcher
-
-        return ModelSearcher(cast("Transformer", self.model), options)
-
-    def classify(self, texts: Sequence[str]) -> list[Classified]:
-        """The label of each text.
+    def classify(self, texts: Sequence[str], first: int = 0) -> list[Classified]:
+        """The label of each text; `first` is the number of the first one, for warnings.
 
         Raises:
             ConfigError: the run is no classifier.
@@ -154,7 +154,9 @@ class Run:
 
         self._must_be("classification", "classify")
         model, limit = cast("Classifier", self.model), self.config.model.max_length
-        rows = [np.asarray(ids[:limit], dtype=np.int32) for ids in source_ids(list(texts), self.tokenizers, True)]
+        encoded = source_ids(list(texts), self.tokenizers, True)
+        warn_of_cuts({first + number: len(ids) for number, ids in enumerate(encoded)}, limit)
+        rows = [np.asarray(ids[:limit], dtype=np.int32) for ids in encoded]
         results: list[Classified | None] = [None] * len(rows)
         device = model.head_2.weight.device
         for group in length_groups([len(row) for row in rows], self.config.decode.batch_tokens):
@@ -166,11 +168,12 @@ class Run:
                 results[i] = Classified(max(probabilities, key=probabilities.__getitem__), probabilities)
         return [result for result in results if result is not None]
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], cut: bool = False) -> list[Scored]:
+    def score(self, sources: Sequence[str], targets: Sequence[str], cut: bool = False, first: int = 0) -> list[Scored]:
         """How probable each target is, given its source.
 
         Args:
             cut: a target is cut where learned positions end, eos at its end.
+            first: the number of the first source, for warnings.
 
         Raises:
             ConfigError: the run is a classifier.
@@ -183,6 +186,7 @@ class Run:
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
         limit = self.config.model.max_length
         encoded = source_ids(list(sources), self.tokenizers, classify=False)
+        warn_of_cuts({first + number: len(ids) for number, ids in enumerate(encoded)}, limit)
         wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(list(targets))]
         if cut and self.config.model.position == "learned":
             wanted = [shorten(ids, limit) for ids in wanted]
@@ -210,10 +214,10 @@ def build_model(config: RunConfig, tokenizers: Tokenizers, seed: int) -> Transfo
 def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> Transformer | Classifier:
     import torch
 
-    from pellucid.kernels.compiled import is_chosen
-    from pellucid.train.checkpoint import load_weights
+    from pellucid.kernels.compiled import chosen
+    from pellucid.runs.checkpoint import load_weights
 
-    if not is_chosen():
+    if chosen() is None:
         _choose_kernels(config)
     model = build_model(config, tokenizers, seed=0)
     load_weights(model, weights.folder)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pellucid.config import DecodeConfig
 from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.data.tokenizers.interface import BOS, EOS, PAD
-from pellucid.search.options import Hypothesis, SearchOptions, Specials
 from pellucid.engine.workers import each
+from pellucid.errors import PellucidWarning
+from pellucid.runs.decoder import Decoder
+from pellucid.search.options import Hypothesis, SearchOptions
 
-SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
-ENGINE_TOKENS = 1024  # of a batch's sources: as many as the caches of a processor hold the keys and values of
+_TOLD = 5  # lines that are told to be cut, one by one
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Generated:
-    """What came out for one line: the best text, and all hypotheses, best first."""
+    """What came out for one line: the best text, and all hypotheses, best first.
+
+    Attributes:
+        cut: tokens of the line that were left out, because the model takes no longer ones.
+    """
 
     hypotheses: tuple[Candidate, ...]
+    cut: int = 0
 
     @property
     def text(self) -> str:
@@ -78,32 +82,13 @@ def search_options(config: DecodeConfig, scores: bool = True) -> SearchOptions:
                          scores=scores)
 
 
-class Searcher(Protocol):
-    """What searches: a model, or what was packed of one.
-
-    Attributes:
-        threads: batches that it searches side by side, each on a thread of its own.
-        batch_tokens: source tokens of a batch.
-    """
-
-    threads: int
-    batch_tokens: int
-
-    def search(self, sources: Sequence[NDArray[np.int32]], options: SearchOptions, prefixes: Sequence[Sequence[int]],
-               numbers: Sequence[int]) -> list[list[Hypothesis]]:
-        """For each source its hypotheses, best first; arguments as those of `decode.search.search`."""
-
-    def use_threads(self, count: int) -> None:
-        """How many threads one search takes, when the calling thread calls it."""
-
-
-def answers(searcher: Searcher, tokenizers: Tokenizers, texts: Sequence[str], options: SearchOptions, max_source: int,
+def answers(decoder: Decoder, tokenizers: Tokenizers, texts: Sequence[str], max_source: int,
             prefixes: Sequence[str] | None = None, progress: Callable[[int], None] = lambda done: None,
             first: int = 0) -> list[Generated]:
     """For each text, what is found for it; an empty line for an empty line.
 
     Args:
-        max_source: longer sources are cut to so many tokens, eos among them.
+        max_source: longer sources are cut to so many tokens, eos among them, with a warning.
         prefixes: for each text, how its output must begin.
         progress: called with the number of texts done.
         first: the number of the first text; a sample depends on the seed and on its text's number.
@@ -114,30 +99,39 @@ def answers(searcher: Searcher, tokenizers: Tokenizers, texts: Sequence[str], op
     if prefixes is not None and len(prefixes) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(prefixes)} prefixes")
     filled = [i for i, text in enumerate(texts) if text.strip()]
-    sources = [np.asarray(shorten(ids, max_source), dtype=np.int32)
-               for ids in source_ids([texts[i] for i in filled], tokenizers, classify=False)]
+    encoded = source_ids([texts[i] for i in filled], tokenizers, classify=False)
+    warn_of_cuts({first + i: len(ids) for i, ids in zip(filled, encoded, strict=True)}, max_source, stacklevel=4)
+    sources = [np.asarray(shorten(ids, max_source), dtype=np.int32) for ids in encoded]
     starts = tokenizers.target.encode_batch([prefixes[i] for i in filled]) if prefixes else [[]] * len(filled)
     results = [EMPTY] * len(texts)
     done = len(texts) - len(filled)
 
     def decode(group: Sequence[int]) -> list[list[Hypothesis]]:
-        return searcher.search([sources[i] for i in group], options, [starts[i] for i in group],
-                               [first + filled[i] for i in group])
+        return decoder.search([sources[i] for i in group], [starts[i] for i in group],
+                              [first + filled[i] for i in group])
 
-    groups = list(length_groups([len(ids) for ids in sources], searcher.batch_tokens))
-    for group, found in zip(groups, each(decode, groups, searcher.threads, searcher.use_threads), strict=True):
+    groups = list(length_groups([len(ids) for ids in sources], decoder.batch_tokens))
+    for group, found in zip(groups, each(decode, groups, decoder.threads, decoder.use_threads), strict=True):
         for i, hypotheses in zip(group, found, strict=True):
-            results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses))
+            results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses),
+                                           max(0, len(encoded[i]) - max_source))
         done += len(group)
         progress(done)
     return results
 
 
-def batch_tokens(by_engine: bool, config: DecodeConfig) -> int:
-    """Source tokens of a batch; 1 for sentences that must be alone to come out exactly."""
-    if by_engine:  # its rows do not see each other anyway
-        return min(config.batch_tokens, ENGINE_TOKENS)
-    return 1 if config.exact else config.batch_tokens
+def warn_of_cuts(lengths: Mapping[int, int], limit: int, stacklevel: int = 3) -> None:
+    """Says which texts, by number from 0, are longer than the model takes, and how much of them is lost.
+
+    Args:
+        stacklevel: as of `warnings.warn`; that of the caller's caller if left out.
+    """
+    cut = [f"line {number + 1} loses {length - limit:,} of its {length:,} tokens"
+           for number, length in lengths.items() if length > limit]
+    if cut:
+        more = f", and {len(cut) - _TOLD:,} more" if len(cut) > _TOLD else ""
+        warnings.warn(f"longer than the {limit:,} tokens that the model takes (model.max_length): "
+                      f"{', '.join(cut[:_TOLD])}{more}", PellucidWarning, stacklevel)
 
 
 def _candidate(hypothesis: Hypothesis, tokenizers: Tokenizers) -> Candidate:

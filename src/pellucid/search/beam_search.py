@@ -41,8 +41,8 @@ class Candidates(NamedTuple):
         return Candidates(*(each.gather(1, columns) for each in self))
 
 
-class Kept:
-    """The `n_best` best hypotheses that a sentence has so far; among equals the one that came first stays."""
+class NBest:
+    """The `n_best` best finished hypotheses of a sentence so far; among equals the one that came first stays."""
 
     def __init__(self, n_best: int) -> None:
         self.n_best = n_best
@@ -63,53 +63,69 @@ class Kept:
 
 def beam_search(step: Step[Source, State], state: State, rules: Rules) -> list[list[Hypothesis]]:
     """Up to `n_best` hypotheses of each sentence, best first; `state` has a row a sentence."""
-    options, k = rules.options, rules.options.beam_size
+    options, k, eos = rules.options, rules.options.beam_size, rules.specials.eos
     largest = largest_penalties(options)
-    results = [Kept(options.n_best) for _ in rules.indices]
-    kept = results  # of the sentences still in the batch
-    live = Rows.empty(torch.arange(len(results)))
+    results = [NBest(options.n_best) for _ in rules.indices]
+    finished = results  # of the sentences still in the batch
+    beam = Rows.empty(torch.arange(len(results)))
     totals = torch.zeros(len(results), 1, dtype=torch.float64)  # [N, 1], from the second step on [N, k]
-    latest = torch.full_like(live.sentences, rules.specials.bos)
+    latest = torch.full_like(beam.sentences, rules.specials.bos)
     for length in range(1, options.max_length + 1):
         logits, state = step.step(state, latest)
-        live, totals = live.to(logits.device), totals.to(logits.device)
-        best = extend(*best_tokens(logits, live, rules, 2 * k), totals, 2 * k)
-        collect(best, live, kept, rules)
+        beam, totals = beam.to(logits.device), totals.to(logits.device)
+        candidates = extend(*best_tokens(logits, beam, rules, 2 * k), totals, 2 * k)
+        collect(candidates, beam, finished, rules)
         if length == options.max_length:
             break
 
-        goes_on = best.gather(unfinished_first(best, rules.specials.eos)[:, :k])
-        totals = goes_on.totals.masked_fill(goes_on.tokens == rules.specials.eos, -torch.inf)
-        # Why stopping here changes nothing. Let a live hypothesis have log-probability a ≤ 0 and n tokens, so that
-        # whatever it becomes has m tokens, n < m ≤ max_length, and log-probability b ≤ a: each further term is a
-        # log-probability, at most 0 (`extend` sees to that in rounded arithmetic too, and rounded sums and quotients
-        # keep order). Its score is then b / lp(m) ≤ a / lp(m) ≤ a / L, where L = max lp(m) over those m, because a is
-        # not positive and 0 < lp(m) ≤ L. This holds for every α: L is lp(max_length) for α > 0, lp(n + 1) for α < 0.
-        # The largest a belongs to the first column. If its bound would not come in among the kept ones, nothing will.
-        bounds = (totals[:, 0] / largest[length]).tolist()
-        alive = [place for place, bound in enumerate(bounds) if bound > -torch.inf and kept[place].admits(bound)]
-        if not alive:
+        survivors = candidates.gather(unfinished_first(candidates, eos)[:, :k])
+        totals = survivors.totals.masked_fill(survivors.tokens == eos, -torch.inf)
+        undecided = still_undecided(totals[:, 0], finished, largest[length])
+        if not undecided:
             break
-        if len(alive) < len(kept):
-            kept = [kept[place] for place in alive]
-            places = torch.tensor(alive, device=totals.device)
-            totals, goes_on = totals[places], Candidates(*(each[places] for each in goes_on))
-        rows, latest = goes_on.parents.flatten(), goes_on.tokens.flatten()  # [N·k]
-        if not (rows.shape == live.sentences.shape and bool((rows[1:] > rows[:-1]).all())):
-            state, live = step.select(state, rows), live.select(rows)
-        live = live.append(latest, goes_on.log_p.flatten())
+        if len(undecided) < len(finished):
+            finished = [finished[place] for place in undecided]
+            places = torch.tensor(undecided, device=totals.device)
+            totals, survivors = totals[places], Candidates(*(each[places] for each in survivors))
+        parents, latest = survivors.parents.flatten(), survivors.tokens.flatten()  # [N·k]
+        if not is_identity(parents, len(beam.sentences)):
+            state, beam = step.select(state, parents), beam.select(parents)
+        beam = beam.append(latest, survivors.log_p.flatten())
     return [each.hypotheses for each in results]
+
+
+def still_undecided(best_totals: Tensor, finished: list[NBest], largest_penalty: float) -> list[int]:
+    """The places of the sentences whose best unfinished hypothesis may still come in among the finished ones. For the
+    others, stopping changes nothing:
+
+    Let a hypothesis have log-probability a ≤ 0 and n tokens. Whatever it becomes has m tokens, n < m ≤ max_length, and
+    log-probability b ≤ a, for each further term is a log-probability: at most 0, in rounded arithmetic too (see
+    `best_tokens`; rounded sums and quotients keep order). Its score is then b / lp(m) ≤ a / lp(m) ≤ a / L with
+    L = max lp(m) over those m, because a ≤ 0 and 0 < lp(m) ≤ L. This holds for every α: L is lp(max_length) for α > 0,
+    lp(n + 1) for α < 0. Where the bound a / L of the largest a would not come in, nothing will.
+
+    Args:
+        best_totals: [N], the largest a of each sentence, -inf where nothing can go on.
+        largest_penalty: L.
+    """
+    bounds = (best_totals / largest_penalty).tolist()
+    return [place for place, bound in enumerate(bounds) if bound > -torch.inf and finished[place].admits(bound)]
+
+
+def is_identity(rows: Tensor, count: int) -> bool:
+    """Whether choosing `rows` of `count` leaves all where they are."""
+    return len(rows) == count and bool((rows[1:] > rows[:-1]).all())
 
 
 def extend(values: Tensor, ids: Tensor, totals: Tensor, count: int) -> Candidates:
     """The `count` best extensions of each sentence's hypotheses; ties go to the earlier hypothesis, then the lower id.
 
     Args:
-        values, ids: [N·b, c], the best tokens of each hypothesis.
+        values, ids: [N·b, c], the best tokens of each hypothesis; they are left as they are.
         totals: [N, b], the log-probability of each hypothesis, -inf if it is dead.
     """
     sentences, beams = totals.shape
-    ranks = values.double()
+    ranks = values.to(torch.float64, copy=True)
     ranks[:, 0].clamp_(min=IMPOSSIBLE)
     sums = (totals.view(-1, 1) + ranks).view(sentences, beams * count)
     sums, order = sums.sort(dim=1, descending=True, stable=True)
@@ -123,17 +139,18 @@ def extend(values: Tensor, ids: Tensor, totals: Tensor, count: int) -> Candidate
     )
 
 
-def unfinished_first(best: Candidates, eos: int) -> Tensor:
+def unfinished_first(candidates: Candidates, eos: int) -> Tensor:
     """The columns [N, c], those that end or do not exist moved to the back, in order otherwise."""
-    over = (best.tokens == eos) | (best.totals == -torch.inf)
+    over = (candidates.tokens == eos) | (candidates.totals == -torch.inf)
     return over.byte().argsort(dim=1, stable=True)
 
 
-def collect(best: Candidates, live: Rows, kept: list[Kept], rules: Rules) -> None:
-    """Let into `kept` what ends among the first k candidates of each sentence, at the maximum length all of them."""
+def collect(candidates: Candidates, beam: Rows, finished: list[NBest], rules: Rules) -> None:
+    """Let into `finished` what ends among the first k candidates of each sentence, at the maximum length all of
+    them."""
     options, eos = rules.options, rules.specials.eos
-    length = live.tokens.shape[1] + 1
-    totals, tokens = best.totals[:, : options.beam_size], best.tokens[:, : options.beam_size]
+    length = beam.tokens.shape[1] + 1
+    totals, tokens = candidates.totals[:, : options.beam_size], candidates.tokens[:, : options.beam_size]
     ends = totals > -torch.inf
     if length < options.max_length:
         ends &= tokens == eos
@@ -142,14 +159,14 @@ def collect(best: Candidates, live: Rows, kept: list[Kept], rules: Rules) -> Non
         return
     scores = (totals[places, columns] / length_penalty(length, options.length_penalty)).tolist()
     for score, place, column in zip(scores, places.tolist(), columns.tolist(), strict=True):
-        if not kept[place].admits(score):
+        if not finished[place].admits(score):
             continue
-        row = int(best.parents[place, column])
-        kept[place].add(
+        row = int(candidates.parents[place, column])
+        finished[place].add(
             score,
             hypothesis(
-                [*live.tokens[row].tolist(), int(tokens[place, column])],
-                [*live.log_p[row].tolist(), float(best.log_p[place, column])],
+                [*beam.tokens[row].tolist(), int(tokens[place, column])],
+                [*beam.log_p[row].tolist(), float(candidates.log_p[place, column])],
                 eos,
                 options.length_penalty,
             ),

@@ -8,7 +8,6 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from pellucid.engine.engine import Engine
 from pellucid.search.beam_search import beam_search
 from pellucid.search.constraints import Rules
 from pellucid.search.greedy import greedy_search
@@ -53,10 +52,6 @@ def search(
     if sentences == 0:
         return []
     with torch.inference_mode():
-        if isinstance(step, Engine) and step.knows(rules):
-            found = step.search(source, rules)
-            if found is not None:
-                return found
         state = step.start(source)
         if options.sample:
             return sample(step, state, rules)
