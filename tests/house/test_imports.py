@@ -1,37 +1,42 @@
-"""Imports flow down, nothing runs in a circle, help stays light, and nothing that could run a stranger's code is
-used."""
+"""The house: imports flow down its rooms and never in a circle, C++ includes alike, help stays light, and nothing that
+could run a stranger's code is used."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "pellucid"
 FILES = sorted(SOURCE.rglob("*.py"))
+CPP = sorted(path for path in SOURCE.rglob("*") if path.suffix in (".h", ".cpp"))
 
-# The part of the house → what of ours it may import, itself aside; a part that is not listed here may import all but
-# cli.
-BELOW = {
-    "errors": set(),
-    "strict_reader": {"errors"},
-    "config": {"errors", "strict_reader", "checks"}, "checks": {"errors", "config"},
-    "files": {"errors"},
-    "recipes": {"errors"}, "studies": {"errors", "recipes"},
-    "compiled": {"nn", "files"},
-    "nn": set(),
+# From the ground up: a file imports from its own room and from those below it.
+ROOMS = ("errors", "files", "config", "recipes", "studies", "kernels", "nn", "precision", "model", "data", "search",
+         "engine", "runs", "evaluate", "train", "inspection", "doctor", "plan", "ablate", "cli", "__main__", "")
+# Of those below, a few are closed to these.
+OPEN = {
+    "config": {"errors"},
+    "recipes": {"errors", "config"},
+    "studies": {"errors", "recipes"},
+    "kernels": {"errors", "files"},
+    "nn": {"kernels"},
     "precision": set(),
-    "model": {"nn", "config", "errors"},
-    "data": {"config", "errors", "strict_reader", "files"},
-    "decode": {"nn", "model", "data", "config", "errors", "precision", "compiled", "files"},
+    "model": {"errors", "config", "nn"},
+    "data": {"errors", "files", "config"},
+    "search": {"errors", "kernels"},
+    "engine": {"errors", "files", "config", "kernels", "nn", "precision", "model", "search"},
+    "__main__": {"cli"},
 }
-PLAIN = ("errors", "strict_reader", "config", "recipes", "studies")  # neither torch nor numpy
+HEADERS = ("numbers.h", "decoding.h")  # of kernels/, from the ground up
+PLAIN = ("errors", "files", "config", "recipes", "studies")  # neither torch nor numpy
 BANNED_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 BANNED_CALLS = {"eval", "exec", "compile", "__import__"}
 BANNED_ATTRIBUTES = {("torch", "load"), ("torch", "save"), ("yaml", "unsafe_load"), ("yaml", "full_load"),
@@ -52,8 +57,8 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path) for path in FILES}
 
 
-def part_of(module: str) -> str:
-    """pellucid.nn.masks → nn; pellucid.config → config; pellucid itself → an empty name."""
+def room_of(module: str) -> str:
+    """pellucid.nn.dropout → nn; pellucid.files → files; pellucid itself, the door for users → an empty name."""
     return [*module.split("."), ""][1]
 
 
@@ -69,43 +74,85 @@ def imported(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, i
                 yield longer if longer in MODULES else str(node.module), node.lineno
 
 
-def at_import_time(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when a module is imported, those under TYPE_CHECKING left out."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test):
-            continue
-        if isinstance(statement, ast.If | ast.Try | ast.With | ast.ClassDef):
-            yield from at_import_time(statement.body)
+def ours(module: ast.Module) -> Iterator[tuple[str, int]]:
+    """Every module of this house that one imports, in a function and under TYPE_CHECKING too, or names in a string, as
+    for `import_module`."""
+    yield from ((name, line) for name, line in imported(ast.walk(module)) if name.split(".")[0] == "pellucid")
+    yield from ((node.value, node.lineno) for node in ast.walk(module)
+                if isinstance(node, ast.Constant) and node.value in MODULES - {"pellucid"})
+
+
+def wrong_imports(name: str, module: ast.Module) -> list[str]:
+    """What the module of this name imports from rooms that are not open to it."""
+    room = room_of(name)
+    below = OPEN.get(room, set(ROOMS[:ROOMS.index(room)]))
+    return [f"{name}, line {line}: {room} imports {other}" for other, line in ours(module)
+            if room_of(other) not in below | {room} and other != "pellucid"]
+
+
+def check_order(graph: dict[str, set[str]]) -> None:
+    """Raises CycleError, which names the circle, if there is one."""
+    TopologicalSorter(graph).prepare()
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room_of(module) for module in MODULES} == set(ROOMS)
+    assert all((path.parent / "__init__.py").exists() for path in FILES)
+    for room, below in OPEN.items():
+        assert below <= set(ROOMS[:ROOMS.index(room)])
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_imports_flow_down(path: Path) -> None:
-    part = part_of(module_name(path))
-    for name, line in imported(ast.walk(tree(path))):
-        if name.split(".")[0] == "pellucid" and name != "pellucid":
-            below = part_of(name)
-            where = f"{path}:{line}: {part} imports {name}"
-            assert below != "cli" or part in ("cli", "__main__"), where
-            assert below == part or below in BELOW.get(part, {below}), where
+    wrong = wrong_imports(module_name(path), tree(path))
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if part_of(module_name(p)) == "nn"], ids=module_name)
+@pytest.mark.parametrize(("name", "code"), [
+    ("pellucid.files", "import pellucid.config"), ("pellucid.config.x", "from pellucid.files import read_json"),
+    ("pellucid.kernels.x", "from pellucid import config"), ("pellucid.nn.x", "from pellucid.errors import UserError"),
+    ("pellucid.model.x", "def f():\n    from pellucid.data import corpus"),
+    ("pellucid.search.x", "if TYPE_CHECKING:\n    from pellucid.model.build import build"),
+    ("pellucid.search.x", "from pellucid.engine.engine import Engine"),
+    ("pellucid.engine.x", "class A:\n    from pellucid.data.corpus import Corpus"),
+    ("pellucid.engine.x", "import pellucid.runs.texts"), ("pellucid.runs.x", "import pellucid.evaluate.meteor"),
+    ("pellucid.runs.x", "import_module('pellucid.train.train')"), ("pellucid.ablate.x", "import pellucid.cli")])
+def test_imports_that_do_not_are_found(name: str, code: str) -> None:
+    assert wrong_imports(name, ast.parse(code))
+
+
+def test_few_modules_lie_loose() -> None:
+    assert len([path for path in SOURCE.glob("*.py") if not path.stem.startswith("__")]) <= 6
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(module_name(p)) == "nn"], ids=module_name)
 def test_the_ground_floor_stands_on_torch_alone(path: Path) -> None:
     outside = {name.split(".")[0] for name, _ in imported(ast.walk(tree(path)))} - set(sys.stdlib_module_names)
     assert outside <= {"torch", "pellucid"}
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if part_of(module_name(p)) in PLAIN], ids=module_name)
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(module_name(p)) in PLAIN], ids=module_name)
 def test_plain_python_stays_plain(path: Path) -> None:
     outside = {name.split(".")[0] for name, _ in imported(ast.walk(tree(path)))} - set(sys.stdlib_module_names)
     assert outside <= {"pellucid", "yaml"}
 
 
 def test_no_import_runs_in_a_circle() -> None:
-    graph = {module_name(path): {name for name, _ in imported(list(at_import_time(tree(path).body)))
-                                 if name in MODULES and name != module_name(path)} for path in FILES}
-    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+    check_order({module_name(path): {name for name, _ in ours(tree(path))} - {module_name(path)} for path in FILES})
+    with pytest.raises(CycleError):
+        check_order({"a": {"b"}, "b": {"c"}, "c": {"a"}})
+
+
+@pytest.mark.parametrize("path", CPP, ids=lambda path: path.name)
+def test_includes_flow_down(path: Path) -> None:
+    """The headers lie in kernels/; each includes those below it, and the .cpp files, which nobody includes, any."""
+    assert path.parent == SOURCE / "kernels"
+    included = re.findall(r'^\s*#\s*include\s*"(.*)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(included) <= set(HEADERS[:HEADERS.index(path.name)] if path.suffix == ".h" else HEADERS)
+
+
+def test_every_header_has_its_place() -> None:
+    assert {path.name for path in CPP if path.suffix == ".h"} == set(HEADERS)
 
 
 def test_nothing_imports_the_top_package_for_its_parts() -> None:
@@ -133,6 +180,15 @@ def test_nothing_can_run_code_from_data(path: Path) -> None:
                 assert not (keyword.arg in ("allow_pickle", "shell", "trust_remote_code") and is_true), where
 
 
+def test_yaml_is_read_in_one_place() -> None:
+    """By config/strict_yaml.py, which lets nothing exhaust the stack; others only write it."""
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            assert not isinstance(node, ast.ImportFrom) or node.module != "yaml", path
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "yaml":
+                assert node.attr == "safe_dump" or path.name == "strict_yaml.py", f"{path}:{node.lineno}"
+
+
 def reads_safely(call: ast.Call, module: ast.Module) -> bool:
     """Whether a `yaml.load` is given a loader that the same file derives from yaml.SafeLoader."""
     safe = {node.name for node in module.body if isinstance(node, ast.ClassDef)
@@ -140,16 +196,23 @@ def reads_safely(call: ast.Call, module: ast.Module) -> bool:
     return len(call.args) == 2 and ast.unparse(call.args[1]) in safe
 
 
-@pytest.mark.parametrize("statement", [
-    "import pellucid",
-    "from pellucid import ModelConfig, RunConfig, UserError",
-    "from pellucid.cli import main; main(['--help'])",
-    "from pellucid.cli import main; main(['recipes'])",
+HEAVY = "torch numpy matplotlib sacrebleu sentencepiece"
+CONFIG = ", ".join(sorted(name for name in MODULES if room_of(name) == "config"))
+
+
+@pytest.mark.parametrize(("statement", "heavy"), [
+    ("import pellucid", HEAVY),
+    ("from pellucid import ModelConfig, RunConfig, UserError", HEAVY),
+    ("from pellucid.cli import main; main(['--help'])", HEAVY),
+    ("from pellucid.cli import main; main(['recipes'])", HEAVY),
+    (f"import {CONFIG}", HEAVY),
+    ("import pellucid.kernels.compiled", HEAVY),
+    ("import pellucid.engine.frozen", "torch"),
 ])
-def test_what_is_light_loads_no_torch(statement: str) -> None:
+def test_what_is_light_loads_nothing_heavy(statement: str, heavy: str) -> None:
     code = (f"import sys\n{statement}\n"
-            "heavy = {'torch', 'numpy', 'matplotlib', 'sacrebleu', 'sentencepiece'} & set(sys.modules)\n"
-            "sys.exit(f'loaded {heavy}' if heavy else 0)")
+            f"loaded = set('{heavy}'.split()) & set(sys.modules)\n"
+            "sys.exit(f'loaded {loaded}' if loaded else 0)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=SOURCE.parent,
                           env={"PYTHONPATH": str(SOURCE.parent), "PATH": ""}, check=False)
     assert done.returncode == 0, done.stderr
