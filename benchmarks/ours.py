@@ -1,9 +1,8 @@
-"""A training session of pellucid on given ids, with nothing written to disk."""
+"""A learner of pellucid on given ids, with nothing written to disk."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,8 @@ from pellucid.data.corpus import Corpus, Report, Sequences
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build, build_classifier
 from pellucid.precision import keep_kernels, resolve
-from pellucid.train.checkpoint import CheckpointStore
-from pellucid.train.journal import Metrics, Reporter
-from pellucid.train.loop import Session
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.update import Learner
 
 
 class GivenBatches(Batches):
@@ -43,8 +40,8 @@ def _sequences(rows: np.ndarray) -> Sequences:
                      np.concatenate([[0], np.cumsum(lengths)]))
 
 
-def session_of(m: dict[str, Any], rows: list[Any], device: torch.device, setting: str) -> Session:
-    """The session, with the defaults of `pellucid train` but for the model's sizes."""
+def learner_of(m: dict[str, Any], rows: list[Any], device: torch.device, setting: str) -> Learner:
+    """The learner, with the defaults of `pellucid train` but for the model's sizes."""
     sizes = {key: m[key] for key in ("d_model", "n_heads", "d_ff", "encoder_layers", "dropout")}
     task = "classification" if m["classes"] else "seq2seq"
     if m["decoder_layers"]:
@@ -52,16 +49,12 @@ def session_of(m: dict[str, Any], rows: list[Any], device: torch.device, setting
     model_config = replace(ModelConfig(), **sizes)
     precision = resolve(next((kind for kind in ("fp32", "bf16") if kind in setting), "auto"), device)
     use_kernels(device, "plain" not in setting)
-    config = replace(RunConfig(), task=task, model=model_config,
-                     train=replace(TrainConfig(), precision=precision, schedule="constant", warmup_steps=0))
+    config = replace(RunConfig(), task=task, model=model_config, train=replace(TrainConfig(), precision=precision))
     keep_kernels()
     if m["classes"]:
         model: Any = build_classifier(model_config, m["vocabulary"], m["classes"])
     else:
         model = build(model_config, m["vocabulary"], m["vocabulary"], shared=True)
     model.to(device).train()
-    nowhere = Path("/nonexistent")
-    return Session(config=config, model=model, optimizer=make_optimizer(model, config.train), average=None,
-                   batches=GivenBatches(rows), steps=10**9, peak=1e-3, precision=precision, device=device,
-                   store=CheckpointStore(nowhere, 1, lambda step: False), metrics=Metrics(nowhere / "metrics.jsonl"),
-                   reporter=Reporter(), validate=lambda average: {})
+    return Learner(config=config, model=model, optimizer=make_optimizer(model, config.train), average=None,
+                   batches=GivenBatches(rows), schedule=lambda step: 1e-3, precision=precision, device=device)

@@ -78,27 +78,27 @@ def peer_updates(system: str, setting: str, model: dict[str, Any], batches: list
 def our_updates(setting: str, model: dict[str, Any], batches: list[Any],
                 device: torch.device) -> System:
     """pellucid's own training loop, one update at a time, at the defaults of `pellucid train`."""
-    from benchmarks.ours import session_of
-    from pellucid.train.loop import update as update_session
+    from benchmarks.ours import learner_of
     from pellucid.train.objective import batch_loss
+    from pellucid.train.update import update as update_learner
 
-    session = session_of(model, batches, device, setting)
+    learner = learner_of(model, batches, device, setting)
 
     def update(number: int) -> float:
-        session.progress.step = number
-        session.progress.loss_sum, session.progress.loss_tokens = 0.0, 0
-        update_session(session)
-        return session.progress.loss_sum / session.progress.loss_tokens
+        learner.progress.step = number
+        learner.progress.loss_sum, learner.progress.loss_tokens = 0.0, 0
+        update_learner(learner)
+        return learner.progress.loss_sum / learner.progress.loss_tokens
 
     def evaluate(number: int) -> float:
-        session.model.eval()
-        batch = session.batches[number].to(device)
+        learner.model.eval()
+        batch = learner.batches[number].to(device)
         with torch.no_grad():
-            loss = batch_loss(session.model, batch, session.config.train.label_smoothing).item() / batch.target_tokens
-        session.model.train()
+            loss = batch_loss(learner.model, batch, learner.config.train.label_smoothing).item() / batch.target_tokens
+        learner.model.train()
         return loss
 
-    return session.model, update, evaluate
+    return learner.model, update, evaluate
 
 
 def peak_of(device: torch.device) -> int:

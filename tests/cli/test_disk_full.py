@@ -114,7 +114,7 @@ def test_a_new_run_on_a_full_disk(cli: Any, failing: Callable[[int], None], tiny
 def test_weights_that_cannot_be_written(cli: Any, monkeypatch: pytest.MonkeyPatch, copy: Path, tiny: Path) -> None:
     import safetensors
 
-    from pellucid.train import checkpoint
+    from pellucid.runs import checkpoint
 
     def refuse(tensors: object, path: object) -> None:
         raise safetensors.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")

@@ -27,9 +27,9 @@ def signal_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     def arrange(step: int, number: int) -> None:
         real = loop.update
 
-        def update(session: loop.Session) -> tuple[float, float]:
-            result = real(session)
-            if session.progress.step == step:
+        def update(learner: loop.Learner) -> tuple[float, float]:
+            result = real(learner)
+            if learner.progress.step == step:
                 signal.raise_signal(number)
             return result
 

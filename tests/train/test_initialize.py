@@ -45,7 +45,7 @@ def first_scores(config: RunConfig, out: Path, stop_at: Any, monkeypatch: pytest
     found: dict[str, float] = {}
 
     def stop(session: Any) -> bool:
-        found.update(session.validate(session.average))
+        found.update(session.validate(session.learner.average))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -98,7 +98,8 @@ def test_a_classifier_takes_the_encoder_and_says_so(source: Path, labelled: dict
         patch.setattr(train_run, "train_until_done", lambda session: _raise(session))
         with pytest.raises(_Opened) as opened:
             train_run.train(config, tmp_path / "new", reporter)
-    ours, theirs = dict(opened.value.session.model.named_parameters()), dict(load(source).model.named_parameters())
+    ours, theirs = (dict(model.named_parameters())
+                    for model in (opened.value.session.learner.model, load(source).model))
     taken = [name for name in ours if name.startswith(("encoder.", "source_embedding."))]
     assert len(taken) > 5
     assert all(torch.equal(ours[name], theirs[name]) for name in taken)

@@ -91,11 +91,28 @@ def test_its_state_comes_back_bit_for_bit(kind: str) -> None:
     assert all(torch.equal(t, optimizer_state(other, b)[name]) for name, t in optimizer_state(one, a).items())
 
 
-def test_a_missing_moment_is_told() -> None:
+@pytest.mark.parametrize("key", ["step.0.weight", "exp_avg.2.bias", "exp_avg_sq.2.bias"])
+@pytest.mark.parametrize("kind", ["missing", "of another shape"])
+def test_a_state_that_does_not_fit_is_told_and_nothing_of_it_is_taken(kind: str, key: str) -> None:
     model = model_of()
     optimizer = make_optimizer(model, config("adamw"))
     step(model, optimizer, 1)
-    state = optimizer_state(model, optimizer)
-    del state["exp_avg.0.bias"]
-    with pytest.raises(KeyError):
+    state = {name: tensor + 1 for name, tensor in optimizer_state(model, optimizer).items()}
+    before = {name: tensor.clone() for name, tensor in optimizer_state(model, optimizer).items()}
+    if kind == "missing":
+        del state[key]
+    else:
+        state[key] = torch.zeros(7)
+    with pytest.raises(KeyError, match=key):
         load_optimizer_state(model, optimizer, state)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in optimizer_state(model, optimizer).items())
+
+
+def test_its_state_comes_back_where_the_weights_are() -> None:
+    model = model_of()
+    optimizer = make_optimizer(model, config("adamw"))
+    step(model, optimizer, 1)
+    elsewhere = model_of().to("meta")  # stands for a GPU: a file is read on the CPU
+    other = torch.optim.AdamW(elsewhere.parameters())
+    load_optimizer_state(elsewhere, other, optimizer_state(model, optimizer))
+    assert {tensor.device.type for state in other.state.values() for tensor in state.values()} == {"meta"}

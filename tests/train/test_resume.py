@@ -99,7 +99,7 @@ def test_a_kill_between_the_checkpoint_and_its_pointers_is_made_good(tmp_path: P
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pellucid.train.loop.point_to_best", killed)
+        patch.setattr("pellucid.train.loop.point_to_checkpoints", killed)
         with pytest.raises(KeyboardInterrupt):
             train_run.train(tiny(), tmp_path / "run", stop_at())
     assert not (tmp_path / "run/best.json").exists()

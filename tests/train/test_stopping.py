@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import asdict
+from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +16,10 @@ from torch import nn
 
 from pellucid.train import loop
 from pellucid.train.checkpoint import CheckpointStore
+from pellucid.train.flow import Flow
 from pellucid.train.journal import Metrics, Reporter
-from pellucid.train.loop import Session, is_better, train_until_done
+from pellucid.train.loop import Session, is_better, log, show_progress, train_until_done
+from pellucid.train.update import Learner
 
 
 class OneWeight(nn.Module):
@@ -25,34 +30,35 @@ class OneWeight(nn.Module):
 
 @pytest.fixture
 def start(tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A session whose updates count, and whose validations give the scores they are told."""
+    """A session whose updates count, each with its step for a loss, and whose validations give the scores they are
+    told."""
 
-    def quick_update(session: Session) -> tuple[float, float]:
-        session.progress.step += 1
-        session.progress.loss_tokens += 1
+    def quick_update(learner: Learner) -> tuple[float, float]:
+        learner.progress.step += 1
+        learner.progress.loss_sum += learner.progress.step
+        learner.progress.loss_tokens += 1
         with torch.no_grad():
-            next(session.model.parameters()).fill_(session.progress.step)
+            next(learner.model.parameters()).fill_(learner.progress.step)
         return 1.0, 0.1
 
     monkeypatch.setattr(loop, "update", quick_update)
-    monkeypatch.setattr(loop, "epoch_of", lambda session: 1)
 
     def make(scores: list[float], monitor: str = "loss", keep: int = 1, patience: int | None = None,
              stop_after: int | None = None) -> Session:
         task = "classification" if monitor in ("accuracy", "macro_f1") else "seq2seq"
         config = tiny(task=task, train={"monitor": monitor, "patience": patience, "validate_every": 2})
         model: Any = OneWeight()
+        batches: Any = SimpleNamespace(per_epoch=1)
         steps = 2 * len(scores)
         coming = iter(scores)
-        session = Session(
-            config=config, model=model, optimizer=torch.optim.SGD(model.parameters()), average=None,
-            batches=None, steps=steps,  # type: ignore[arg-type]
-            peak=0.1, precision="fp32", device=torch.device("cpu"),
+        learner = Learner(config=config, model=model, optimizer=torch.optim.SGD(model.parameters()), average=None,
+                          batches=batches, schedule=lambda step: 0.1, precision="fp32", device=torch.device("cpu"))
+        return Session(
+            learner=learner, steps=steps,
             store=CheckpointStore(tmp_path, keep, lambda step: step % 2 == 0 or step == steps),
-            metrics=Metrics(tmp_path / "metrics.jsonl"), reporter=Reporter(io.StringIO()),
-            validate=lambda average: {"loss": 1.0, monitor: next(coming)})
-        session.stop_requested = lambda: session.progress.step == stop_after
-        return session
+            metrics=Metrics(tmp_path / "metrics.jsonl"), reporter=Reporter(io.StringIO(), seconds_between_lines=0.0),
+            validate=lambda average: {"loss": 1.0, monitor: next(coming)},
+            stop_requested=lambda: learner.progress.step == stop_after)
 
     return make
 
@@ -76,30 +82,41 @@ def test_it_stops_after_so_many_validations_without_gain(monitor: str, scores: l
                                                         start: Any, tmp_path: Path) -> None:
     session = start(scores, monitor, patience=2)
     assert train_until_done(session)
-    assert session.progress.step == last
+    assert session.learner.progress.step == last
     assert best_of(tmp_path) == (f"step-{best:08d}", best, monitor, scores[best // 2 - 1])
     assert steps_in(tmp_path) == sorted({best, last})
     assert train_until_done(session)  # once it is out of patience it stays so
-    assert session.progress.step == last
+    assert session.learner.progress.step == last
 
 
 def test_without_patience_it_goes_to_the_end(start: Any, tmp_path: Path) -> None:
     session = start([1.0, *[2.0] * 9])
     assert train_until_done(session)
-    assert session.progress.step == 20
+    assert session.learner.progress.step == 20
     assert best_of(tmp_path)[1] == 2
 
 
-@pytest.mark.parametrize("keep", [1, 2, 4])
+@pytest.mark.parametrize("keep", [0, 1, 2, 4, 9])
 def test_the_newest_the_best_and_the_last_milestones_stay(keep: int, start: Any, tmp_path: Path) -> None:
     assert train_until_done(start([4.0, 1.0, 3.0, 3.0, 3.0, 3.0, 3.0], keep=keep))
-    assert steps_in(tmp_path) == sorted({4, *[2, 4, 6, 8, 10, 12, 14][-keep:]})
+    assert steps_in(tmp_path) == sorted({4, 14, *[step for step in range(2, 16, 2) if step > 14 - 2 * keep]})
+
+
+def test_pointing_to_a_checkpoint_removes_none(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, 1, lambda step: True)
+    for step in (1, 2, 3, 4):
+        store.path(step).mkdir(parents=True)
+    store.point_best(store.path(1).name, 1, "loss", 0.5)
+    store.point_last(3)
+    assert steps_in(tmp_path) == [1, 2, 3, 4]
+    store.prune(3)
+    assert steps_in(tmp_path) == [1, 3, 4]
 
 
 def test_a_request_to_stop_saves_at_any_step(start: Any, tmp_path: Path) -> None:
     session = start([4.0, 1.0, 3.0], stop_after=5)
     assert not train_until_done(session)
-    assert session.progress.step == 5
+    assert session.learner.progress.step == 5
     assert steps_in(tmp_path) == [4, 5]
     assert json.loads((tmp_path / "last.json").read_text()) == {"checkpoint": "step-00000005", "step": 5}
     assert best_of(tmp_path)[1] == 4
@@ -108,6 +125,37 @@ def test_a_request_to_stop_saves_at_any_step(start: Any, tmp_path: Path) -> None
 def test_a_request_at_a_validation_saves_once(start: Any, tmp_path: Path) -> None:
     assert not train_until_done(start([4.0, 1.0, 3.0], stop_after=4))
     assert steps_in(tmp_path) == [4]
+
+
+@pytest.mark.parametrize("noes", range(6))
+def test_a_request_that_comes_between_any_two_looks_finds_everything_saved(noes: int, start: Any,
+                                                                           tmp_path: Path) -> None:
+    session, answers = start([4.0, 1.0, 3.0]), chain(repeat(False, noes), repeat(True))
+    session.stop_requested = lambda: next(answers)
+    assert not train_until_done(session)
+    step = session.learner.progress.step
+    assert step in steps_in(tmp_path)
+    assert json.loads((tmp_path / "last.json").read_text())["step"] == step
+
+
+def test_the_loss_that_is_told_is_the_mean_since_the_line_before(start: Any, tmp_path: Path) -> None:
+    session = start([4.0, 1.0, 3.0])
+    assert train_until_done(session)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["loss"] for line in lines if line["event"] == "train"] == [(1 + 2) / 2, (3 + 4) / 2, (5 + 6) / 2]
+    shown = [line.split("loss ")[1].split()[0] for line in session.reporter.stream.getvalue().splitlines()
+             if "rate" in line]
+    assert shown == ["1.000", "1.500", "3.000", "3.500", "5.000", "5.500"]
+
+
+def test_telling_changes_nothing_that_is_counted(start: Any) -> None:
+    session = start([1.0])
+    progress = session.learner.progress
+    progress.step, progress.loss_sum, progress.loss_tokens = 1, 6.0, 3
+    before = asdict(progress)
+    log(session, 2.0, 1.0, 0.1, Flow())
+    show_progress(session, 2.0, 0.1)
+    assert asdict(progress) == before
 
 
 def test_better_is_lower_for_a_loss_and_higher_for_all_else() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +19,9 @@ from pellucid.model.transformer import Transformer
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.r_drop import r_drop_cross_entropy
-from pellucid.train.checkpoint import CheckpointStore
-from pellucid.train.journal import Metrics, Reporter
-from pellucid.train.loop import Session, update
 from pellucid.train.objective import batch_loss, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.update import Learner, update
 
 V = 9
 
@@ -53,12 +49,10 @@ class Given:
         return collate(self.corpus, np.asarray(self.split[number % len(self.split)]))
 
 
-def session(config: RunConfig, batches: Any, folder: Path, model: Any = None) -> Session:
-    model = model or build(config.model, V, V, shared=True, seed=1)
-    return Session(config=config, model=model, optimizer=make_optimizer(model, config.train), average=None,
-                   batches=batches, steps=100, peak=0.01, precision="fp32", device=torch.device("cpu"),
-                   store=CheckpointStore(folder, 1, lambda step: False), metrics=Metrics(folder / "metrics.jsonl"),
-                   reporter=Reporter(io.StringIO()), validate=lambda average: {})
+def learner(config: RunConfig, batches: Any) -> Learner:
+    model = build(config.model, V, V, shared=True, seed=1)
+    return Learner(config=config, model=model, optimizer=make_optimizer(model, config.train), average=None,
+                   batches=batches, schedule=lambda step: 0.01 * step, precision="fp32", device=torch.device("cpu"))
 
 
 SPLITS = [[list(range(12))], [list(range(5)), list(range(5, 12))], [[0, 11, 3], [1], [2, 4, 5, 6, 7, 8], [9, 10]],
@@ -66,12 +60,12 @@ SPLITS = [[list(range(12))], [list(range(5)), list(range(5, 12))], [[0, 11, 3], 
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.05, 100.0])
-def test_micro_batches_are_one_batch_at_any_split(corpus: Corpus, tiny: Callable[..., RunConfig], tmp_path: Path,
+def test_micro_batches_are_one_batch_at_any_split(corpus: Corpus, tiny: Callable[..., RunConfig],
                                                  clip_norm: float | None) -> None:
     results = []
     for split in SPLITS:
         config = tiny(model={"dropout": 0.0}, train={"accumulate": len(split), "clip_norm": clip_norm})
-        one = session(config, Given(corpus, split), tmp_path)
+        one = learner(config, Given(corpus, split))
         seen: dict[str, torch.Tensor] = {}
         one.optimizer.register_step_pre_hook(lambda *_, one=one, seen=seen: seen.update(  # type: ignore[misc]
             {name: p.grad.clone() for name, p in one.model.named_parameters() if p.grad is not None}))
@@ -90,10 +84,10 @@ def test_micro_batches_are_one_batch_at_any_split(corpus: Corpus, tiny: Callable
         assert total == pytest.approx(min(norm, clip_norm or norm), rel=1e-3)
 
 
-def test_the_loss_is_the_mean_over_real_target_tokens_in_plain_words(corpus: Corpus, tiny: Callable[..., RunConfig],
-                                                                    tmp_path: Path) -> None:
+def test_the_loss_is_the_mean_over_real_target_tokens_in_plain_words(corpus: Corpus,
+                                                                    tiny: Callable[..., RunConfig]) -> None:
     config = tiny(model={"dropout": 0.0}, train={"accumulate": 2, "label_smoothing": 0.2})
-    one = session(config, Given(corpus, SPLITS[1]), tmp_path)
+    one = learner(config, Given(corpus, SPLITS[1]))
     assert isinstance(one.model, Transformer)
     terms = []
     with torch.no_grad():
@@ -117,10 +111,10 @@ def test_a_classifiers_loss_counts_examples(corpus: Corpus, tiny: Callable[..., 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("place", ["loss", "gradient"])
-def test_what_is_not_finite_stops_before_the_weights(value: float, place: str, corpus: Corpus, tmp_path: Path,
+def test_what_is_not_finite_stops_before_the_weights(value: float, place: str, corpus: Corpus,
                                                     tiny: Callable[..., RunConfig],
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    one = session(tiny(train={"accumulate": 2}), Given(corpus, SPLITS[1]), tmp_path)
+    one = learner(tiny(train={"accumulate": 2}), Given(corpus, SPLITS[1]))
     update(one)
     before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
     moments = {id(p): s["exp_avg"].clone() for p, s in one.optimizer.state.items()}
@@ -128,7 +122,7 @@ def test_what_is_not_finite_stops_before_the_weights(value: float, place: str, c
         def broken(model: Any, batch: Any, config: Any) -> torch.Tensor:
             loss = training_loss(model, batch, config)
             return loss if batch.source.shape[0] == 5 else loss * value  # in the second micro-batch
-        monkeypatch.setattr("pellucid.train.loop.training_loss", broken)
+        monkeypatch.setattr("pellucid.train.update.training_loss", broken)
     else:
         parameter = next(one.model.parameters())
         parameter.register_hook(lambda gradient: torch.full_like(gradient, value))
@@ -142,10 +136,10 @@ def test_what_is_not_finite_stops_before_the_weights(value: float, place: str, c
     assert all(torch.equal(s["exp_avg"], moments[id(p)]) for p, s in one.optimizer.state.items())
 
 
-def test_dropout_depends_on_the_seed_and_the_number_of_the_batch_alone(corpus: Corpus, tiny: Callable[..., RunConfig],
-                                                                      tmp_path: Path) -> None:
+def test_dropout_depends_on_the_seed_and_the_number_of_the_batch_alone(corpus: Corpus,
+                                                                      tiny: Callable[..., RunConfig]) -> None:
     def losses(seed: int, noise: int) -> list[float]:
-        one = session(tiny(seed=seed, model={"dropout": 0.5}), Given(corpus, [[0, 1, 2]]), tmp_path)
+        one = learner(tiny(seed=seed, model={"dropout": 0.5}), Given(corpus, [[0, 1, 2]]))
         found = []
         for _ in range(3):
             torch.rand(noise)  # what others draw in between
@@ -187,11 +181,11 @@ def test_r_drop_is_its_equation_over_real_targets(kind: str, corpus: Corpus, tin
 
 
 def test_an_update_uses_r_drop_where_it_is_asked_for(corpus: Corpus, tiny: Callable[..., RunConfig],
-                                                     tmp_path: Path, either_way: str) -> None:
+                                                     either_way: str) -> None:
     losses = {}
     for alpha in (0.0, 1e-9, 5.0):
         config = tiny(model={"dropout": 0.3}, train={"accumulate": 1, "r_drop": alpha})
-        one = session(config, Given(corpus, SPLITS[0]), tmp_path)
+        one = learner(config, Given(corpus, SPLITS[0]))
         update(one)
         losses[alpha] = one.progress.loss_sum
         assert one.progress.target_tokens == int(corpus.target.lengths.sum())  # once, not twice

@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pellucid.config import RunConfig, to_mapping
-from pellucid.data.examples import check_tokenizers
-from pellucid.data.splits import open_splits
 from pellucid.files import make_folder
 from pellucid.precision import keep_kernels
-from pellucid.runs.folder import prepare_tokenizers
 from pellucid.train.initialize import source_of
 from pellucid.train.journal import Reporter
-from pellucid.train.loop import Session, update
-from pellucid.train.train import open_session, read_corpus
+from pellucid.train.train import open_session
+from pellucid.train.update import Learner, update
 
 SECONDS = 1.0  # of updates that are timed
 _WARM = 2  # updates before the clock runs
@@ -41,36 +38,29 @@ def measure(config: RunConfig, folder: Path) -> Measured:
         UserError: what training would stop at before its first step.
     """
     began = time.monotonic()
-    session = _open(config, folder)
+    learner = _open(config, folder)
     preparation = time.monotonic() - began
-    corpus = session.batches.corpus.in_epoch(0)
+    corpus = learner.batches.corpus.in_epoch(0)
     per_epoch = int(corpus.source.lengths.sum()) + int(corpus.target.lengths.sum())
     for _ in range(_WARM):
-        update(session)
-    progress = session.progress
+        update(learner)
+    progress = learner.progress
     before, began = progress.source_tokens + progress.target_tokens, time.monotonic()
     taken = 0.0
     while not taken or taken < SECONDS:
-        update(session)
+        update(learner)
         taken = time.monotonic() - began
     a_token = taken / (progress.source_tokens + progress.target_tokens - before)
-    tokens = per_epoch / session.batches.per_epoch * config.train.accumulate
-    parameters = sum(p.numel() for p in session.parameters)
+    tokens = per_epoch / learner.batches.per_epoch * config.train.accumulate
+    parameters = sum(p.numel() for p in learner.parameters)
     return Measured(parameters, tokens, a_token * tokens, preparation)
 
 
-def _open(config: RunConfig, folder: Path) -> Session:
-    """A session at its beginning, told to no one."""
+def _open(config: RunConfig, folder: Path) -> Learner:
+    """A learner at its beginning, told to no one."""
     keep_kernels()
     mapping = to_mapping(config)
     same_data = [mapping["task"], mapping["data"], mapping["tokenizer"], config.train.initialize_from]
     place = folder / hashlib.sha256(repr(same_data).encode()).hexdigest()[:12]
     make_folder(place)
-    reporter = Reporter(io.StringIO())
-    source = source_of(config)
-    splits = open_splits(config, place)
-    tokenizers = prepare_tokenizers(config, splits["train"], place, reporter.say)
-    check_tokenizers(config, tokenizers)
-    corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
-               for name, pairs in splits.items() if name != "test"}
-    return open_session(config, place, tokenizers, splits, corpora, source, reporter)
+    return open_session(config, place, source_of(config), Reporter(io.StringIO())).learner

@@ -18,8 +18,8 @@ from pellucid.doctor.machine import look_around
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder, read_json
 from pellucid.model.build import check
+from pellucid.runs.checkpoint import AVERAGE
 from pellucid.runs.folder import read_config, tokenizer_options
-from pellucid.train.checkpoint import AVERAGE
 from pellucid.train.journal import read_metrics
 
 _GENERATED = "(generated)"

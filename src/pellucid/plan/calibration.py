@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 from pellucid.config import RunConfig
-from pellucid.plan.session import model_of, session_of
+from pellucid.plan.learner import learner_of, model_of
 from pellucid.plan.workload import Workload
-from pellucid.train.loop import update
+from pellucid.train.update import update
 
 SECONDS = 10.0
 _BATCHES = 4
@@ -28,12 +28,12 @@ def tokens_per_second(config: RunConfig, workload: Workload, precision: str, say
     by_length = np.argsort([len(rows) for rows in batches.examples(0)])
     places = np.linspace(0, len(by_length) - 1, min(_BATCHES, len(by_length))).round().astype(int)
     given = [batches[int(by_length[place])] for place in places]
-    session = session_of(config, model_of(config, workload), given, precision)
-    progress, begun = session.progress, time.monotonic()
+    learner = learner_of(config, model_of(config, workload), given, precision)
+    progress, begun = learner.progress, time.monotonic()
     speeds: list[float] = []  # of each update
     while len(speeds) <= 1 or time.monotonic() - begun < SECONDS:
         before, started = progress.source_tokens + progress.target_tokens, time.monotonic()
-        update(session)
+        update(learner)
         now = time.monotonic()
         speeds.append((progress.source_tokens + progress.target_tokens - before) / (now - started))
         say(f"calibrating: {len(speeds)} updates in {now - begun:.0f} s")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,59 +12,64 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.config import RunConfig
-from pellucid.engine.engine import Engine, obstacle, step_for
+from pellucid.engine.engine import Engine, obstacle
+from pellucid.engine.frozen import Refusal, check
+from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
+from pellucid.nn.key_value_cache import KeyValueCache
+from pellucid.plan.learner import blank, learner_of, model_of
 from pellucid.plan.rehearsal import Holdings, Ledger, Product, rehearsal
-from pellucid.plan.session import blank, model_of, session_of
 from pellucid.plan.workload import Shape, Workload
-from pellucid.runs.texts import SPECIALS, batch_tokens, length_groups, search_options
-from pellucid.search.constraints import Rules
+from pellucid.runs.checkpoint import weights_of
+from pellucid.runs.decoder import SPECIALS, batch_tokens
+from pellucid.runs.texts import length_groups, search_options
+from pellucid.train import objective
 from pellucid.train.averaging import mean_of
-from pellucid.train.checkpoint import weights_of
 from pellucid.train.flow import watch
-from pellucid.train.loop import update
+from pellucid.train.update import update
 
 _BLOCK = 2048  # lines that are decoded together
 _SMALLEST = Shape(1, 2, 1)
+_LOSSES = ("linear_cross_entropy", "linear_r_drop", "label_smoothed_cross_entropy", "r_drop_cross_entropy")
 
 
 def rehearse_updates(config: RunConfig, workload: Workload, shapes: Sequence[Shape], precision: str,
                      compiled: bool) -> list[tuple[Holdings, set[Product]]]:
     """For a batch of each shape, an update that is logged, with the optimizer's state in place: the peak, and the
     products of matrices."""
-    with rehearsal(compiled) as ledger:
+    with rehearsal(compiled) as ledger, _logits_in(ledger):
         with ledger.holding("weights"):
             model = model_of(config, workload)
-        _say_what_is_logits(model, ledger)
         micro = min(config.train.accumulate, 2)  # two show what many take
         batches = [blank(shape) for shape in (_SMALLEST, *shapes) for _ in range(micro)]
-        session = session_of(_in_micro_batches(config, micro), model, batches, precision)
-        update(session)  # makes the optimizer's state
-        for state in session.optimizer.state.values():
+        learner = learner_of(_in_micro_batches(config, micro), model, batches, precision)
+        update(learner)  # makes the optimizer's state
+        for state in learner.optimizer.state.values():
             for tensor in state.values():
                 ledger.belongs("optimizer", tensor)
-        for tensor in session.average.weights.values() if session.average else ():
+        for tensor in learner.average.weights.values() if learner.average else ():
             ledger.belongs("moving average", tensor)
-        session.optimizer.register_step_pre_hook(lambda *_: _claim_gradients(model, ledger))
+        learner.optimizer.register_step_pre_hook(lambda *_: _claim_gradients(model, ledger))
         found = []
         for _ in shapes:
             begun, ledger.products = len(ledger.events), set()
-            with watch(model, session.optimizer):
-                update(session)
+            with watch(model, learner.optimizer):
+                update(learner)
             found.append((ledger.peak(begun), ledger.products))
         return found
 
 
-def _say_what_is_logits(model: Any, ledger: Ledger) -> None:
-    """What the loss allocates is of logits and their gradients."""
-    for name in ("loss", "r_drop_loss"):
-        plain = getattr(model, name)
-
-        def told(*arguments: Any, plain: Any = plain) -> Any:
-            with ledger.holding("logits"):
-                return plain(*arguments)
-
-        setattr(model, name, told)
+@contextlib.contextmanager
+def _logits_in(ledger: Ledger) -> Iterator[None]:
+    """While this lasts, what the losses of train/objective.py allocate is of logits and their gradients."""
+    losses = {name: getattr(objective, name) for name in _LOSSES}
+    for name, loss in losses.items():
+        setattr(objective, name, ledger.holding("logits")(loss))
+    try:
+        yield
+    finally:
+        for name, loss in losses.items():
+            setattr(objective, name, loss)
 
 
 def _claim_gradients(model: torch.nn.Module, ledger: Ledger) -> None:
@@ -113,13 +119,14 @@ def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, preci
             model(blank(shape).source)
             return ledger.peak(0)
         with ledger.holding("packed weights"):
-            step: Any = step_for(model, precision)
+            step = Engine(model, precision) if by_engine else TransformerStep(model)
         beam = 1 if config.decode.sample else config.decode.beam_size
         _search(step, shape, beam, at_once if by_engine else 1, ledger)
         held = ledger.peak(0)
-        rules = Rules(search_options(config.decode), SPECIALS, torch.empty(1, 0, dtype=torch.int64), (0,))
-        if isinstance(step, Engine) and step.knows(rules):
-            held.pop("logits", None)  # that search ranks them part by part
+        if isinstance(step, Engine):
+            with contextlib.suppress(Refusal):
+                check(search_options(config.decode), False, SPECIALS, step.vocabulary, step.target_places.limit)
+                held.pop("logits", None)  # the search in one call ranks them part by part
         return held
 
 
@@ -133,7 +140,8 @@ def _search(step: Any, shape: Shape, beam: int, at_once: int, ledger: Ledger) ->
             logits, state = step.step(state, tokens)
             states[place] = step.select(state, torch.arange(len(rows)))
             for leaf in tree_leaves(vars(states[place])):
-                ledger.belongs("cache", leaf)
+                for tensor in (leaf.keys, leaf.values) if isinstance(leaf, KeyValueCache) else (leaf,):
+                    ledger.belongs("cache", tensor)
             ledger.belongs("logits", logits)
 
 
@@ -170,9 +178,9 @@ def flops_per_token(config: RunConfig, workload: Workload) -> float:
     corpus = workload.examples.in_epoch(0)
     shape = Shape(2, round(float(corpus.source.lengths.mean())), round(float(corpus.target.lengths.mean())))
     with rehearsal(compiled=False):
-        session = session_of(_in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
+        learner = learner_of(_in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
         with FlopCounterMode(display=False) as counted:
-            update(session)
+            update(learner)
     tokens = shape.sentences * (shape.source + (0 if workload.classes else shape.target))
     return float(counted.get_total_flops()) / tokens
 

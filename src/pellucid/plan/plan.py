@@ -15,9 +15,9 @@ from pellucid.model.build import check
 from pellucid.plan.budget import Budget, Machine, decoding, look_at_machine, training
 from pellucid.plan.calibration import tokens_per_second
 from pellucid.plan.fit import Fit, largest_batch
+from pellucid.plan.learner import model_of
 from pellucid.plan.memory import flops_per_token
 from pellucid.plan.rehearsal import Holdings, rehearsal
-from pellucid.plan.session import model_of
 from pellucid.plan.workload import Workload, workload_of
 
 _WEIGHT, _STATE = 4, 8  # bytes a parameter: fp32, and the optimizer's two moments

@@ -1,1 +1,1 @@
-"""Training: the loop, and what it stands on."""
+"""`pellucid train`: train.py goes from end to end, loop.py from update to update; the rest is what they stand on."""

@@ -1,7 +1,7 @@
-"""Checkpoints: model.safetensors, optimizer.safetensors, state.json, and a manifest written last. No pickle.
+"""Checkpoints to go on from: model.safetensors, optimizer.safetensors, state.json, and a manifest written last.
 
-`model.safetensors` holds the weights to use. When a moving average is on, those are its weights, and the ones being
-trained are kept beside the optimizer's moments.
+`model.safetensors` holds the weights to use. When a moving average is on, which state.json records, those are its
+weights, and the ones being trained are kept beside the optimizer's moments.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import safetensors
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from pellucid.config.reader import read_dataclass
 from pellucid.errors import CheckpointError, ConfigError
-from pellucid.files import check_folder, read_json, write_folder, write_json
+from pellucid.files import check_folder, read_json, write_json
+from pellucid.runs.checkpoint import AVERAGE, WEIGHTS, check_weights, fill, read_tensors, weights_of, write_checkpoint
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.optimizer import load_optimizer_state, optimizer_state
 
-AVERAGE = "average"
+MOMENTS = "optimizer.safetensors"
+_TRAINED, _AVERAGED = "trained.", "moving_average"  # names of weights there; the key in state.json
 
 
 @dataclass
@@ -40,30 +40,6 @@ class Progress:
     validations_without_gain: int = 0
 
 
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter once, by name; a matrix that is tied stands under its first name."""
-    return {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
-
-
-def load_weights(model: nn.Module, folder: Path) -> None:
-    """Fills `model` from a checkpoint folder that is checked first.
-
-    Raises:
-        CheckpointError: missing, damaged, or of another architecture.
-    """
-    check_folder(folder)
-    _fill(model, _read(folder / "model.safetensors"), folder / "model.safetensors")
-
-
-def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights of a checkpoint folder that has been checked.
-
-    Raises:
-        CheckpointError: they cannot be read.
-    """
-    return _read(folder / "model.safetensors")
-
-
 def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None,
                     progress: Progress) -> None:
     """Writes `folder` whole, or not at all.
@@ -74,70 +50,40 @@ def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
     trained = weights_of(model)
     moments = optimizer_state(model, optimizer)
     if average is not None:
-        moments |= {f"trained.{name}": tensor for name, tensor in trained.items()}
-
-    def fill(place: Path) -> None:
-        save(place / "model.safetensors", trained if average is None else average.weights)
-        save(place / "optimizer.safetensors", moments)
-        write_json(place / "state.json", asdict(progress))
-
-    write_folder(folder, fill)
-
-
-def save(path: Path, tensors: dict[str, Tensor]) -> None:
-    """`save_file`, its refusals turned into the OSError that they hide."""
-    try:
-        save_file(tensors, path)
-    except safetensors.SafetensorError as error:
-        raise _as_os_error(str(error)) from error
-
-
-def _as_os_error(message: str) -> OSError:
-    number = message.rsplit("os error ", 1)[-1].split(")")[0]
-    return OSError(int(number), message) if number.isdigit() else OSError(message)
+        moments |= {_TRAINED + name: tensor for name, tensor in trained.items()}
+    used = trained if average is None else average.weights
+    write_checkpoint(folder, {WEIGHTS: used, MOMENTS: moments}, asdict(progress) | {_AVERAGED: average is not None})
 
 
 def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer,
                     average: MovingAverage | None) -> Progress:
-    """Fills everything from a folder that is checked first; returns where the run stood.
+    """Fills everything from a folder that is read and checked first; returns where the run stood.
+
+    The model gets the weights that were trained, whether or not an average was on or is on now. An average that was not
+    saved begins with them; one that is not asked for any more is left out.
 
     Raises:
-        CheckpointError: missing, damaged, or of another architecture.
+        CheckpointError: missing, damaged, or of another architecture; nothing has been filled.
     """
     check_folder(folder)
-    weights, moments = _read(folder / "model.safetensors"), _read(folder / "optimizer.safetensors")
-    trained = weights
-    if average is not None:
-        trained = {name.removeprefix("trained."): t for name, t in moments.items() if name.startswith("trained.")}
-        average.weights = {name: tensor.clone() for name, tensor in weights.items()}
-    _fill(model, trained, folder / "model.safetensors")
+    weights, moments = read_tensors(folder / WEIGHTS), read_tensors(folder / MOMENTS)
+    trained = {name.removeprefix(_TRAINED): tensor for name, tensor in moments.items() if name.startswith(_TRAINED)}
+    state = read_json(folder / "state.json")
+    if isinstance(state, dict) and not state.pop(_AVERAGED, bool(trained)):  # earlier versions did not record it
+        trained = weights
     try:
-        load_optimizer_state(model, optimizer, moments)
-        progress: Progress = read_dataclass(Progress, read_json(folder / "state.json"), "state.json")
-        return progress
+        progress: Progress = read_dataclass(Progress, state, "state.json")
+        check_weights(weights, model, folder / WEIGHTS)
+        check_weights(trained, model, folder / MOMENTS)
+        load_optimizer_state(model, optimizer, moments)  # the last check, and the first to be filled
     except (KeyError, ConfigError) as error:
         raise CheckpointError("the checkpoint does not belong to this run", where=str(folder),
                               why=str(error)) from error
-
-
-def _read(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise CheckpointError("the weights cannot be read", where=str(path), why=str(error),
-                              fix="only safetensors files are read here, never a pickle") from error
-
-
-def _fill(model: nn.Module, weights: dict[str, Tensor], where: Path) -> None:
-    parameters = dict(model.named_parameters())
-    wrong = [name for name in parameters.keys() | weights.keys()
-             if name not in parameters or name not in weights or parameters[name].shape != weights[name].shape]
-    if wrong:
-        raise CheckpointError("the weights are those of another architecture", where=str(where),
-                              why=f"{len(wrong)} tensors differ, {sorted(wrong)[0]} among them")
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
+    fill(model, trained)
+    if average is not None:
+        for name, tensor in weights.items():
+            average.weights[name].copy_(tensor)
+    return progress
 
 
 class CheckpointStore:
@@ -166,15 +112,19 @@ class CheckpointStore:
 
     def milestones(self) -> list[int]:
         """The last `keep` validated steps that have a folder, in order."""
-        return [step for step in self.steps() if self.is_milestone(step)][-self.keep :]
+        validated = [step for step in self.steps() if self.is_milestone(step)]
+        return validated[max(len(validated) - self.keep, 0) :]
+
+    def prune(self, newest: int) -> None:
+        """Removes what is neither the newest, nor the best, nor among the last milestones."""
+        wanted = {self.path(step).name for step in [newest, *self.milestones()]} | {self.best_name()}
+        for step in self.steps():
+            if self.path(step).name not in wanted:
+                shutil.rmtree(self.path(step), ignore_errors=True)
 
     def point_last(self, step: int) -> None:
-        """Writes last.json, and removes what is neither the newest, nor the best, nor among the last milestones."""
+        """Writes last.json."""
         write_json(self.run_folder / "last.json", {"checkpoint": self.path(step).name, "step": step})
-        wanted = {self.path(s).name for s in [step, *self.milestones()]} | {self.best_name()}
-        for old in self.steps():
-            if self.path(old).name not in wanted:
-                shutil.rmtree(self.path(old), ignore_errors=True)
 
     def point_best(self, name: str, step: int, monitor: str, score: float) -> None:
         """Writes best.json."""
@@ -200,9 +150,4 @@ class CheckpointStore:
 
     def save_average(self, weights: dict[str, Tensor], step: int) -> None:
         """Writes checkpoints/average: weights to use, nothing to resume from."""
-
-        def fill(place: Path) -> None:
-            save(place / "model.safetensors", weights)
-            write_json(place / "state.json", {"step": step})
-
-        write_folder(self.folder / AVERAGE, fill)
+        write_checkpoint(self.folder / AVERAGE, {WEIGHTS: weights}, {"step": step})

@@ -9,6 +9,8 @@ from pellucid.config import TrainConfig
 from pellucid.data.batching import Batch
 from pellucid.model.classifier import Classifier
 from pellucid.model.transformer import Transformer
+from pellucid.nn.cross_entropy import label_smoothed_cross_entropy, linear_cross_entropy
+from pellucid.nn.r_drop import linear_r_drop, r_drop_cross_entropy
 
 
 def training_loss(model: Transformer | Classifier, batch: Batch, config: TrainConfig) -> Tensor:
@@ -24,9 +26,10 @@ def batch_loss(model: Transformer | Classifier, batch: Batch, smoothing: float) 
     A mean over an update's tokens is this over their number, at any split into micro-batches.
     """
     if isinstance(model, Classifier):
-        return model.loss(model(batch.source, batch.real_source), batch.target[:, 0], smoothing)
+        logits: Tensor = model(batch.source, batch.real_source)
+        return label_smoothed_cross_entropy(logits.float(), batch.target[:, 0], smoothing).sum()
     hidden, targets = _predictions(model, batch)
-    return model.loss(hidden, targets, smoothing)
+    return linear_cross_entropy(hidden, model.output.weight, targets, smoothing)
 
 
 def r_drop_loss(model: Transformer | Classifier, batch: Batch, smoothing: float, alpha: float) -> Tensor:
@@ -36,10 +39,11 @@ def r_drop_loss(model: Transformer | Classifier, batch: Batch, smoothing: float,
     """
     twice = batch.twice()
     if isinstance(model, Classifier):
-        logits: Tensor = model(twice.source, twice.real_source)
-        return model.r_drop_loss(torch.stack(logits.chunk(2)), batch.target[:, 0], smoothing, alpha)
+        logits = torch.stack(model(twice.source, twice.real_source).chunk(2))
+        return r_drop_cross_entropy(logits.float(), batch.target[:, 0], smoothing, alpha).sum()
     hidden, targets = _predictions(model, twice)
-    return model.r_drop_loss(torch.stack(hidden.chunk(2)), targets[: len(targets) // 2], smoothing, alpha)
+    return linear_r_drop(torch.stack(hidden.chunk(2)), model.output.weight, targets[: len(targets) // 2], smoothing,
+                         alpha)
 
 
 def _predictions(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -27,16 +27,18 @@ def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[
 
 
 def load_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Tensor]) -> None:
-    """Puts back what `optimizer_state` gave.
+    """Puts back what `optimizer_state` gave, all of it or nothing.
 
     Raises:
         KeyError: a moment is missing, or of another shape than its parameter.
     """
+    found: dict[Tensor, dict[str, Tensor]] = {}
     for name, parameter in model.named_parameters():
-        for key in ("exp_avg", "exp_avg_sq"):
-            if state[f"{key}.{name}"].shape != parameter.shape:
+        for key, shape in (("step", ()), ("exp_avg", parameter.shape), ("exp_avg_sq", parameter.shape)):
+            if state[f"{key}.{name}"].shape != shape:
                 raise KeyError(f"{key}.{name}")
-        optimizer.state[parameter] = {key: state[f"{key}.{name}"].clone() for key in ("step", "exp_avg", "exp_avg_sq")}
+            found.setdefault(parameter, {})[key] = state[f"{key}.{name}"].to(parameter.device, copy=True)
+    optimizer.state.update(found)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

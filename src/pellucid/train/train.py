@@ -26,16 +26,18 @@ from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import check
 from pellucid.nn.initialization import seed_of
 from pellucid.precision import keep_kernels, resolve
+from pellucid.runs.checkpoint import AVERAGE, WEIGHTS, load_weights, read_tensors
 from pellucid.runs.folder import claim_config, has_begun, prepare_tokenizers, write_environment
 from pellucid.runs.run import Run, build_model
 from pellucid.train.averaging import MovingAverage, mean_of
-from pellucid.train.checkpoint import AVERAGE, CheckpointStore, load_checkpoint, load_weights, read_weights
+from pellucid.train.checkpoint import CheckpointStore, load_checkpoint
 from pellucid.train.initialize import initialize_from, source_of
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve
-from pellucid.train.learning_rate import paper_peak
-from pellucid.train.loop import Session, is_better, point_to_best, train_until_done
+from pellucid.train.learning_rate import learning_rate, paper_peak
+from pellucid.train.loop import Session, is_better, point_to_checkpoints, train_until_done
 from pellucid.train.model_card import write_model_card
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.update import Learner
 from pellucid.train.validation import Validation, make_validation
 
 
@@ -66,20 +68,14 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
     make_folder(out)
     with only_writer(out):
         claim_config(config, out)
-        splits = open_splits(config, out)
-        tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
-        check_tokenizers(config, tokenizers)
-        corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
-                   for name, pairs in splits.items() if name != "test"}
-        remember_data(splits, corpora, out)
-        session = open_session(config, out, tokenizers, splits, corpora, source, reporter)
+        session = open_session(config, out, source, reporter)
         del source  # its weights are copied
         resume(session)
         introduce(session, out)
         with stop_on_signals() as signals:
             session.stop_requested = lambda: bool(signals)
             if not train_until_done(session):
-                raise Interrupted(signals[0], session.progress.step)
+                raise Interrupted(signals[0], session.learner.progress.step)
             return finish(session, out)
 
 
@@ -143,10 +139,22 @@ def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Pat
     write_json(path, now)
 
 
-def open_session(config: RunConfig, out: Path, tokenizers: Tokenizers, splits: dict[str, Pairs],
-                 corpora: dict[str, Corpus], source: Run | None, reporter: Reporter) -> Session:
+def open_data(config: RunConfig, out: Path,
+              reporter: Reporter) -> tuple[dict[str, Pairs], Tokenizers, dict[str, Corpus]]:
+    """The splits, the tokenizers, and the ids of every split but that of the test."""
+    splits = open_splits(config, out)
+    tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
+    check_tokenizers(config, tokenizers)
+    corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
+               for name, pairs in splits.items() if name != "test"}
+    remember_data(splits, corpora, out)
+    return splits, tokenizers, corpora
+
+
+def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Reporter) -> Session:
     """All the parts of a run, at its beginning; with the weights of `source`, if there is one."""
     train_config = config.train
+    splits, tokenizers, corpora = open_data(config, out, reporter)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = build_model(config, tokenizers, seed_of(config.seed, "weights")).to(device)
     if source is not None:
@@ -156,16 +164,18 @@ def open_session(config: RunConfig, out: Path, tokenizers: Tokenizers, splits: d
     steps = train_config.steps
     if train_config.epochs is not None:
         steps = math.ceil(train_config.epochs * batches.per_epoch / train_config.accumulate)
-    average = MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None
+    peak = train_config.learning_rate or paper_peak(config.model.d_model, train_config.warmup_steps)
     precision = resolve(train_config.precision, device)
     kernels = use_kernels(device, train_config.kernels == "auto")
+    learner = Learner(
+        config=config, model=model, optimizer=make_optimizer(model, train_config),
+        average=MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None, batches=batches,
+        schedule=lambda step: learning_rate(step, train_config.schedule, peak, train_config.warmup_steps, steps),
+        precision=precision, device=device)
     validation = make_validation(config, model, tokenizers, splits, corpora, precision, reporter.say)
     write_environment(out, {"device": str(device), "precision": precision, "kernels": kernels})
     milestone = train_config.validate_every or math.ceil(batches.per_epoch / train_config.accumulate)
-    return Session(config=config, model=model, optimizer=make_optimizer(model, train_config), average=average,
-                   batches=batches, steps=steps,
-                   peak=train_config.learning_rate or paper_peak(config.model.d_model, train_config.warmup_steps),
-                   precision=precision, device=device,
+    return Session(learner=learner, steps=steps,
                    store=CheckpointStore(out, train_config.average_last,
                                          lambda step: step % milestone == 0 or step == steps),
                    metrics=Metrics(out / "metrics.jsonl"), reporter=reporter,
@@ -185,55 +195,56 @@ def resume(session: Session) -> None:
     Raises:
         CheckpointError: there are checkpoints, and none is whole.
     """
-    store, failures = session.store, []
+    store, learner, failures = session.store, session.learner, []
     for step in reversed(store.steps()):
         try:
-            session.progress = load_checkpoint(store.path(step), session.model, session.optimizer, session.average)
+            learner.progress = load_checkpoint(store.path(step), learner.model, learner.optimizer, learner.average)
             break
         except CheckpointError as error:
             failures.append(error)
             session.reporter.say(f"checkpoint passed over: {error}")
-    if failures and session.progress.step == 0:
+    progress = learner.progress
+    if failures and progress.step == 0:
         raise failures[0]
-    session.metrics.rewind(session.progress.step)
-    best = session.progress.best_step
-    if best and not store.path(best).exists():  # it went when a later one, damaged since, was better
-        session.progress.best_score = None
-    point_to_best(session)
-    if session.progress.step:
-        store.point_last(session.progress.step)
+    session.metrics.rewind(progress.step)
+    if progress.best_step and not store.path(progress.best_step).exists():  # a later one, damaged since, was better
+        progress.best_score = None
+    if progress.step:
+        point_to_checkpoints(session)
+        store.prune(progress.step)
 
 
 def introduce(session: Session, out: Path) -> None:
     """The first lines: what is trained, how large it is, where it is written, how it goes on after a stop."""
-    config, parameters = session.config, sum(p.numel() for p in session.model.parameters())
-    where = f"from step {session.progress.step:,} " if session.progress.step else ""
-    session.reporter.say(f"training {config.task} {where}to step {session.steps:,}: {parameters:,} parameters, "
-                         f"{session.precision} products on {session.device}, "
-                         f"{session.batches.per_epoch:,} batches an epoch")
+    learner, step = session.learner, session.learner.progress.step
+    where = f"from step {step:,} " if step else ""
+    session.reporter.say(f"training {learner.config.task} {where}to step {session.steps:,}: "
+                         f"{sum(p.numel() for p in learner.parameters):,} parameters, {learner.precision} products on "
+                         f"{learner.device}, {learner.batches.per_epoch:,} batches an epoch")
     session.reporter.say(f"run folder {out}: run the same command again to resume")
 
 
 def finish(session: Session, out: Path) -> dict[str, Any]:
     """Tries the average of the last checkpoints, points best.json to the winner, and writes the model card. Doing it
     again changes nothing."""
-    store, progress, monitor = session.store, session.progress, session.config.train.monitor
+    store, learner, progress = session.store, session.learner, session.learner.progress
+    train_config = learner.config.train
     assert progress.best_score is not None
     name, score = store.path(progress.best_step).name, progress.best_score
-    milestones = store.whole_milestones(session.reporter.say) if session.config.train.average_last > 1 else []
+    milestones = store.whole_milestones(session.reporter.say) if train_config.average_last > 1 else []
     if len(milestones) > 1:
-        store.save_average(mean_of(read_weights(folder) for folder in milestones), progress.step)
-        load_weights(session.model, store.folder / AVERAGE)
+        store.save_average(mean_of(read_tensors(folder / WEIGHTS) for folder in milestones), progress.step)
+        load_weights(learner.model, store.folder / AVERAGE)
         scores = session.validate(None)
         told = "  ".join(f"{key} {value:.3f}" for key, value in scores.items())
         session.reporter.say(f"average of the last {len(milestones)} checkpoints  validation  {told}")
-        if not is_better(monitor, score, scores[monitor]):
-            name, score = AVERAGE, scores[monitor]
-    store.point_best(name, progress.best_step if name != AVERAGE else progress.step, monitor, score)
-    load_weights(session.model, store.folder / name)
-    summary = {"run": str(out), "step": progress.step, "best": name, "monitor": monitor, "score": score,
-               "parameters": sum(p.numel() for p in session.model.parameters()),
+        if not is_better(train_config.monitor, score, scores[train_config.monitor]):
+            name, score = AVERAGE, scores[train_config.monitor]
+    store.point_best(name, progress.best_step if name != AVERAGE else progress.step, train_config.monitor, score)
+    load_weights(learner.model, store.folder / name)
+    summary = {"run": str(out), "step": progress.step, "best": name, "monitor": train_config.monitor, "score": score,
+               "parameters": sum(p.numel() for p in learner.parameters),
                "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
                "seconds": round(progress.seconds, 1)}
-    write_model_card(session.config, summary, out)
+    write_model_card(learner.config, summary, out)
     return summary

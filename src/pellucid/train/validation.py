@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from pellucid.config import RunConfig
-from pellucid.data.batching import Batches
+from pellucid.data.batching import Batch, Batches
 from pellucid.data.corpus import Corpus
 from pellucid.data.examples import validation_examples
 from pellucid.data.splits import Pairs
@@ -22,9 +22,11 @@ from pellucid.evaluate.classification import classification_statistics
 from pellucid.evaluate.significance import corpus_score
 from pellucid.evaluate.translation import translation_statistics
 from pellucid.model.classifier import Classifier
+from pellucid.model.stepper import evaluating
 from pellucid.model.transformer import Transformer
 from pellucid.precision import products_in
-from pellucid.runs.generate import evaluating, generate
+from pellucid.runs.checkpoint import fill
+from pellucid.runs.generate import generate
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.objective import batch_loss
 
@@ -67,33 +69,27 @@ def make_validation(config: RunConfig, model: Transformer | Classifier, tokenize
 def using(average: MovingAverage | None, model: nn.Module) -> Iterator[None]:
     """The model in evaluation mode, with the average's weights, for as long as this lasts."""
     kept = {name: p.detach().clone() for name, p in model.named_parameters()} if average else {}
-    _fill(model, average.weights if average else {})
+    fill(model, average.weights if average else {})
     try:
         with evaluating(model):
             yield
     finally:
-        _fill(model, kept)
+        fill(model, kept)
 
 
-@torch.no_grad()
-def _fill(model: nn.Module, weights: dict[str, torch.Tensor]) -> None:
-    parameters = dict(model.named_parameters())
-    for name, tensor in weights.items():
-        parameters[name].copy_(tensor)
-
-
-def _batches(corpus: Corpus, config: RunConfig) -> Batches:
-    return Batches(corpus, config.train.batch_tokens, config.train.batch_sentences, seed=0)
+def _batches(model: nn.Module, corpus: Corpus, config: RunConfig) -> Iterator[Batch]:
+    """All of the corpus, once, where the model is."""
+    batches = Batches(corpus, config.train.batch_tokens, config.train.batch_sentences, seed=0)
+    device = next(model.parameters()).device
+    return (batches[number].to(device) for number in range(batches.per_epoch))
 
 
 @torch.inference_mode()
 def mean_loss(model: Transformer | Classifier, corpus: Corpus, config: RunConfig, precision: str) -> float:
     """The mean cross-entropy of real targets, without smoothing, in nats."""
-    batches, device = _batches(corpus, config), next(model.parameters()).device
     total, count = 0.0, 0
-    for number in range(batches.per_epoch):
-        batch = batches[number].to(device)
-        with products_in(precision, device):
+    for batch in _batches(model, corpus, config):
+        with products_in(precision, batch.source.device):
             total += batch_loss(model, batch, smoothing=0.0).item()
         count += batch.target_tokens
     return total / count
@@ -103,11 +99,9 @@ def mean_loss(model: Transformer | Classifier, corpus: Corpus, config: RunConfig
 def classifier_scores(model: Classifier, corpus: Corpus, config: RunConfig, tokenizers: Tokenizers,
                       precision: str) -> dict[str, float]:
     """Accuracy and macro-F1, in percent."""
-    batches, device = _batches(corpus, config), next(model.parameters()).device
     predicted, true = [], []
-    for number in range(batches.per_epoch):
-        batch = batches[number].to(device)
-        with products_in(precision, device):
+    for batch in _batches(model, corpus, config):
+        with products_in(precision, batch.source.device):
             predicted += model(batch.source, batch.real_source).argmax(-1).tolist()
         true += batch.target[:, 0].tolist()
     names = tokenizers.labels

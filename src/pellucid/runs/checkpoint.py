@@ -1,0 +1,86 @@
+"""The format of a checkpoint: a folder whose `model.safetensors` holds the weights to use, by name. No pickle.
+
+What training keeps beside them to go on is `train/checkpoint.py`'s.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from pellucid.errors import CheckpointError
+from pellucid.files import check_folder, write_folder, write_json
+
+WEIGHTS = "model.safetensors"
+AVERAGE = "average"  # the folder of the mean of the last checkpoints; every other one has its step in its name
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter once, by name; a matrix that is tied stands under its first name."""
+    return {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
+
+
+def load_weights(model: nn.Module, folder: Path) -> None:
+    """Fills `model` from a checkpoint folder that is checked first.
+
+    Raises:
+        CheckpointError: missing, damaged, or of another architecture; the model is as it was.
+    """
+    check_folder(folder)
+    weights = read_tensors(folder / WEIGHTS)
+    check_weights(weights, model, folder)
+    fill(model, weights)
+
+
+def check_weights(weights: dict[str, Tensor], model: nn.Module, where: Path) -> None:
+    """Raises a CheckpointError where names or shapes of the weights, which are from `where`, are not the model's."""
+    parameters = dict(model.named_parameters())
+    wrong = [name for name in parameters.keys() | weights.keys()
+             if name not in parameters or name not in weights or parameters[name].shape != weights[name].shape]
+    if wrong:
+        raise CheckpointError("the weights are those of another architecture", where=str(where),
+                              why=f"{len(wrong)} tensors differ, {min(wrong)} among them")
+
+
+@torch.no_grad()
+def fill(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Copies weights into the parameters of their names."""
+    parameters = dict(model.named_parameters())
+    for name, tensor in weights.items():
+        parameters[name].copy_(tensor)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, by name.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    try:
+        return load_file(path)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise CheckpointError("the weights cannot be read", where=str(path), why=str(error),
+                              fix="only safetensors files are read here, never a pickle") from error
+
+
+def write_checkpoint(folder: Path, files: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    """Writes `folder` whole, or not at all: the tensors of each safetensors file, and state.json.
+
+    Raises:
+        OutputError: disk full, no permission.
+    """
+    def fill_in(place: Path) -> None:
+        for name, tensors in files.items():
+            try:
+                save_file(tensors, place / name)
+            except safetensors.SafetensorError as error:  # hides the system's refusal
+                number = str(error).rsplit("os error ", 1)[-1].split(")")[0]
+                raise (OSError(int(number), str(error)) if number.isdigit() else OSError(str(error))) from error
+        write_json(place / "state.json", state)
+
+    write_folder(folder, fill_in)

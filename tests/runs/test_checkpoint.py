@@ -1,0 +1,72 @@
+"""Weights on the disk: they come back bit for bit, or the model stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+import torch
+
+from pellucid.config import ModelConfig
+from pellucid.errors import CheckpointError, OutputError
+from pellucid.model.build import build
+from pellucid.runs import checkpoint
+from pellucid.runs.checkpoint import WEIGHTS, load_weights, read_tensors, weights_of, write_checkpoint
+
+SIZES: dict[str, Any] = {"d_model": 4, "n_heads": 1, "d_ff": 4, "encoder_layers": 1, "decoder_layers": 1}
+
+
+def model_of(seed: int, **over: Any) -> torch.nn.Module:
+    return build(ModelConfig(**{**SIZES, **over}), 7, 7, shared=True, seed=seed)
+
+
+def written(folder: Path, tensors: dict[str, torch.Tensor]) -> Path:
+    write_checkpoint(folder, {WEIGHTS: tensors}, {"step": 1})
+    return folder
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(tensor, b[name]) for name, tensor in a.items())
+
+
+def test_weights_come_back_bit_for_bit_each_once(tmp_path: Path) -> None:
+    one, other = model_of(1), model_of(2)
+    folder = written(tmp_path / "c", weights_of(one))
+    load_weights(other, folder)
+    assert same(weights_of(one), weights_of(other))
+    assert same(weights_of(one), read_tensors(folder / WEIGHTS))
+    matrices = [name for name, tensor in weights_of(one).items() if tensor.shape == (7, 4)]
+    assert len(matrices) == 1  # both embeddings and the output projection are tied
+
+
+@pytest.mark.parametrize("other", [{"d_model": 6}, {"encoder_layers": 2}, {"norm": "rmsnorm"},
+                                   {"tie_embeddings": False}])
+def test_weights_of_another_architecture_are_refused_and_named(other: dict[str, Any], tmp_path: Path) -> None:
+    model, before = model_of(1), weights_of(model_of(1))
+    folder = written(tmp_path / "c", weights_of(model_of(2, **other)))
+    with pytest.raises(CheckpointError, match=r"another architecture[\s\S]*tensors differ"):
+        load_weights(model, folder)
+    assert same(weights_of(model), before)
+
+
+@pytest.mark.parametrize(("message", "told"), [
+    ("Error while serializing: I/O error: No space left on device (os error 28)", "the disk is full"),
+    ("Error while serializing: something else", "something else")])
+def test_what_the_system_refuses_is_told_as_such_and_leaves_nothing(message: str, told: str, tmp_path: Path,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(tensors: object, path: object) -> None:
+        raise safetensors.SafetensorError(message)
+
+    monkeypatch.setattr(checkpoint, "save_file", refuse)
+    with pytest.raises(OutputError, match=told):
+        written(tmp_path / "c", {"a": torch.zeros(1)})
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_safetensors_file_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"PK\x03\x04 a zip file, as torch.save writes")
+    for path in (tmp_path / "x", tmp_path / "none"):
+        with pytest.raises(CheckpointError, match="never a pickle"):
+            read_tensors(path)
