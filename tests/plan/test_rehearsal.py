@@ -11,6 +11,7 @@ import torch
 
 from pellucid.config import DecodeConfig, ModelConfig, RunConfig, TrainConfig
 from pellucid.kernels.compiled import use_kernels
+from pellucid.plan.learner import blank, learner_of, model_of
 from pellucid.plan.memory import (
     flops_per_token,
     largest_shapes,
@@ -19,9 +20,8 @@ from pellucid.plan.memory import (
     rehearse_updates,
 )
 from pellucid.plan.rehearsal import rehearsal
-from pellucid.plan.session import blank, model_of, session_of
 from pellucid.plan.workload import Shape, Workload, _as_corpus
-from pellucid.train.loop import update
+from pellucid.train.update import update
 
 SMALL = ModelConfig(d_model=64, n_heads=4, d_ff=96, encoder_layers=2, decoder_layers=1, max_length=128)
 SHAPE = Shape(12, 24, 20)
@@ -61,11 +61,11 @@ def test_nothing_is_computed_and_numbers_can_be_asked_for() -> None:
         assert (huge.sum().item(), int(huge.argmax()), bool((huge > 0).any())) == (1.0, 1, True)
 
 
-def allocated(session: Any) -> int:
+def allocated(learner: Any) -> int:
     """The most bytes that torch had allocated at once in one real update, besides what was there before it."""
     kinds = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=kinds, profile_memory=True) as profile:
-        update(session)
+        update(learner)
     live = most = 0
     for event in sorted(profile.profiler.kineto_results.events(), key=lambda e: e.start_ns()):  # type: ignore[union-attr]
         if event.name() == "[memory]":
@@ -82,11 +82,11 @@ def allocated(session: Any) -> int:
 def test_an_update_allocates_what_its_rehearsal_says(model: dict[str, Any], train: dict[str, Any], classes: int,
                                                      precision: str, either_way: str) -> None:
     config, shape = config_of(train, classes, **model), Shape(SHAPE.sentences, SHAPE.source, 1) if classes else SHAPE
-    session = session_of(config, model_of(config, workload(classes)), [blank(shape)], precision)
-    update(session)  # the optimizer's state
-    real = allocated(session)
+    learner = learner_of(config, model_of(config, workload(classes)), [blank(shape)], precision)
+    update(learner)  # the optimizer's state
+    real = allocated(learner)
     [(held, _)] = rehearse_updates(config, workload(classes), [shape], precision, either_way == "compiled")
-    parameters = sum(p.numel() for p in session.model.parameters())
+    parameters = sum(p.numel() for p in learner.model.parameters())
     assert held["weights"] == 4 * parameters
     assert held["optimizer"] == pytest.approx(8 * parameters, rel=0.01)
     beside = sum(held.values()) - held["weights"] - held["optimizer"]
