@@ -116,7 +116,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     place = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PELLUCID_CACHE", str(place / "cache"))
-        patch.setattr(train_run, "draw_loss_curve", lambda events, path: None)
+        patch.setattr("pellucid.train.loop.draw_loss_curve", lambda events, path: None)
         train_run.train(from_mapping(RUN), place / "run", Reporter(io.StringIO()))
         yield place / "run"
 

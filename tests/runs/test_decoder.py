@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from pellucid.config import DecodeConfig, ModelConfig, from_mapping
+from pellucid.config import DecodeConfig, ModelConfig
+from pellucid.config.mapping import from_mapping
 from pellucid.errors import PellucidWarning
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build
@@ -83,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     place = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PELLUCID_CACHE", str(place / "cache"))
-        patch.setattr(train_run, "draw_loss_curve", lambda events, path: None)
+        patch.setattr("pellucid.train.loop.draw_loss_curve", lambda events, path: None)
         train_run.train(from_mapping(RUN), place / "run", Reporter(io.StringIO()))
         yield place / "run"
 

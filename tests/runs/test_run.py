@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import pellucid
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data.batching import pad
 from pellucid.data.corpus import source_ids
@@ -48,7 +48,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PELLUCID_CACHE", str(folder / "cache"))
-        patch.setattr(train_run, "draw_loss_curve", lambda events, path: None)
+        patch.setattr("pellucid.train.loop.draw_loss_curve", lambda events, path: None)
         for name, over in (("copy", {}), ("labels", CLASSIFY)):
             train_run.train(from_mapping(merge(BASE, over)), folder / name, Reporter(io.StringIO()))
         yield {"copy": folder / "copy", "labels": folder / "labels"}

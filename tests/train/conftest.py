@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from pellucid.config import RunConfig, from_mapping
+from pellucid.config import RunConfig
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.files import write_bytes
+from pellucid.train import loop
 from pellucid.train import train as train_run
 from pellucid.train.journal import Reporter
 
@@ -64,7 +66,7 @@ def what_must_be_the_same(out: Path) -> dict[str, Any]:
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A cache of our own, and a loss curve that takes no time to draw."""
     monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setattr(train_run, "draw_loss_curve", lambda events, path: write_bytes(path, b"drawn"))
+    monkeypatch.setattr(loop, "draw_loss_curve", lambda events, path: write_bytes(path, b"drawn"))
 
 
 @pytest.fixture(scope="session")

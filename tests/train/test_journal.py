@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pellucid.errors import CheckpointError
+from pellucid.train import loop
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration, read_metrics
 
 
@@ -71,3 +73,12 @@ def test_the_loss_curve_is_a_picture_with_and_without_points(tmp_path: Path) -> 
         draw_loss_curve(some, path)
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         assert path.stat().st_size > 5000
+
+
+@pytest.mark.parametrize("average_last", [1, 2])
+def test_the_loss_curve_of_a_run_shows_every_line_there_is(average_last: int, tiny: Any, train_through: Any,
+                                                           tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[list[dict[str, Any]]] = []
+    monkeypatch.setattr(loop, "draw_loss_curve", lambda events, path: drawn.append(events))
+    train_through(tiny(train={"average_last": average_last}), tmp_path)
+    assert drawn[-1] == read_metrics(tmp_path / "metrics.jsonl")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pellucid.config import to_mapping
+from pellucid.config.mapping import to_mapping
 from pellucid.errors import CheckpointError
 from pellucid.files import check_folder
 
@@ -23,13 +23,14 @@ PROGRAM = """
 import io, os, random, signal, sys, threading, time
 from pathlib import Path
 import torch, yaml
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.files import write_bytes
+from pellucid.train import loop
 from pellucid.train import train as train_run
 from pellucid.train.journal import Reporter
 
 config, out, moments = from_mapping(yaml.safe_load(Path(sys.argv[1]).read_text())), Path(sys.argv[2]), eval(sys.argv[3])
-train_run.draw_loss_curve = lambda events, path: write_bytes(path, b"drawn")
+loop.draw_loss_curve = lambda events, path: write_bytes(path, b"drawn")
 torch.set_num_threads(1)
 killed = 0
 for moment in [*moments, None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
 from pellucid.train.flow import Flow, watch
-from pellucid.train.journal import Metrics, Reporter, duration
+from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration
 from pellucid.train.update import Learner, check_finite, update
 
 
@@ -91,6 +91,7 @@ def validate_and_save(session: Session) -> None:
     learner.model.train()
     check_finite("the validation loss", progress.step, {"loss": scores["loss"]})
     session.metrics.write({"event": "validation", "step": progress.step, **scores})
+    draw_loss_curve(session.metrics.read(), session.store.run_folder / "figures" / "loss.png")
     monitor = learner.config.train.monitor
     better = progress.best_score is None or is_better(monitor, scores[monitor], progress.best_score)
     if better:

@@ -32,13 +32,13 @@ from pellucid.runs.run import Run, build_model
 from pellucid.train.averaging import MovingAverage, mean_of
 from pellucid.train.checkpoint import CheckpointStore, load_checkpoint
 from pellucid.train.initialize import initialize_from, source_of
-from pellucid.train.journal import Metrics, Reporter, draw_loss_curve
+from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.learning_rate import learning_rate, paper_peak
 from pellucid.train.loop import Session, is_better, point_to_checkpoints, train_until_done
 from pellucid.train.model_card import write_model_card
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.update import Learner
-from pellucid.train.validation import Validation, make_validation
+from pellucid.train.validation import make_validation
 
 
 class Interrupted(Exception):
@@ -88,9 +88,8 @@ def only_writer(out: Path) -> Iterator[None]:
         except OSError as error:
             raise ConfigError("another process is training in this folder", where=str(out),
                               fix="wait for it, or give another --out") from error
-        remove_leftovers(out)
-        remove_leftovers(out / "checkpoints")
-        remove_leftovers(out / "figures")
+        for folder in (out, out / "checkpoints", out / "figures"):
+            remove_leftovers(folder)
         yield
 
 
@@ -172,21 +171,13 @@ def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Rep
         average=MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None, batches=batches,
         schedule=lambda step: learning_rate(step, train_config.schedule, peak, train_config.warmup_steps, steps),
         precision=precision, device=device)
-    validation = make_validation(config, model, tokenizers, splits, corpora, precision, reporter.say)
     write_environment(out, {"device": str(device), "precision": precision, "kernels": kernels})
     milestone = train_config.validate_every or math.ceil(batches.per_epoch / train_config.accumulate)
     return Session(learner=learner, steps=steps,
                    store=CheckpointStore(out, train_config.average_last,
                                          lambda step: step % milestone == 0 or step == steps),
                    metrics=Metrics(out / "metrics.jsonl"), reporter=reporter,
-                   validate=lambda average: validate_and_draw(validation, average, out))
-
-
-def validate_and_draw(validation: Validation, average: MovingAverage | None, out: Path) -> dict[str, float]:
-    """The validation's scores; the loss curve is drawn anew."""
-    scores = validation(average)
-    draw_loss_curve(Metrics(out / "metrics.jsonl").read(), out / "figures" / "loss.png")
-    return scores
+                   validate=make_validation(config, model, tokenizers, splits, corpora, precision, reporter.say))
 
 
 def resume(session: Session) -> None:
