@@ -24,7 +24,7 @@ def test_a_configuration(cli: Any, tmp_path: Path, verb: str, text: str) -> None
 @pytest.mark.parametrize("text", YAML.values(), ids=YAML)
 def test_an_override(cli: Any, tiny: Path, text: str) -> None:
     for key in ("train.betas", "data.source_field", "seed"):
-        cli("plan", tiny, f"--{key}", text).says(2, f"--{key} cannot be read", "levels lie inside each other")
+        cli("plan", tiny, f"--{key}", text).says(2, f"--{key} is no YAML", "levels lie inside each other")
 
 
 @pytest.mark.parametrize("text", YAML.values(), ids=YAML)

@@ -92,7 +92,7 @@ def test_an_enum_that_is_changed_on_one_side_is_noticed(before: str, after: str)
 
 
 @pytest.mark.parametrize(("name", "before", "after"), [
-    ("Operation", "i64 heads;", ""), ("Operation", "float alpha", "i64 alpha"),
+    ("Operation", "i64 heads;", ""), ("Operation", "float alpha, scale", "float scale, alpha"),
     ("Operation", "*gain, *bias", "*bias, *gain"), ("Execution", "i64 rows, seen", "i64 seen, rows"),
     ("Search", "i64 *sizes", "i64 sizes"), ("Heads", "i64 batch, head", "float batch, head"),
     ("Sizes", "i64 causal", "i64 is_causal")])

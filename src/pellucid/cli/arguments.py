@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import tyro
 
-from pellucid.config import RunConfig, Split, from_mapping
+from pellucid.config import RunConfig, Split
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge, nest, unknown_key
 from pellucid.config.strict_yaml import read_yaml
 from pellucid.errors import ConfigError
@@ -75,10 +76,7 @@ def _value(text: str, hint: Any, key: str) -> Any:
     texts = [m for m in members if m is str or typing.get_origin(m) is typing.Literal or dataclasses.is_dataclass(m)]
     if texts and int not in members and text not in ("null", "~"):
         return text
-    try:
-        return read_yaml(text, key)
-    except ConfigError as error:
-        raise ConfigError(f"--{key} cannot be read", where=key, why=error.why) from error
+    return read_yaml(text, f"--{key}")
 
 
 def read_config(name: str, overrides: dict[str, Any]) -> RunConfig:

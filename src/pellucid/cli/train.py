@@ -9,13 +9,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tyro
 
 from pellucid.cli.arguments import parse_with_overrides, read_config
-from pellucid.config import to_mapping
+from pellucid.config.mapping import to_mapping
 from pellucid.config.strict_yaml import as_yaml
+
+_LOOK = {True: "all {lines:,} lines can be read",
+         False: "the first {lines:,} lines can be read; the rest was not looked at (pellucid doctor reads all of it)"}
 
 
 @dataclass
@@ -49,7 +51,9 @@ def main(program: str, words: Sequence[str]) -> int:
             print(json.dumps({"config": to_mapping(config), **report}, ensure_ascii=False))
             return 0
         print(as_yaml(to_mapping(config)), end="")
-        print("".join(f"# {key}: {_told(value)}\n" for key, value in report.items()) + f"# would be written to {out}")
+        for key, value in report.items():
+            print(f"# {key}: {_LOOK[value['all']].format(**value) if isinstance(value, dict) else value}")
+        print(f"# would be written to {out}")
         return 0
     from pellucid.train.journal import Reporter
     from pellucid.train.train import Interrupted, train
@@ -68,11 +72,3 @@ def main(program: str, words: Sequence[str]) -> int:
         print(f"done: {summary['step']:,} updates, best validation {summary['monitor']} {summary['score']:.4f} "
               f"({summary['best']})\nnext: pellucid {use} {out}\n      pellucid {verb} {out}")
     return 0
-
-
-def _told(value: Any) -> str:
-    """A value of the dry run's report, for people."""
-    if not isinstance(value, dict):
-        return str(value)
-    return f"all {value['lines']:,} lines can be read" if value["all"] else (
-        f"the first {value['lines']:,} lines can be read; the rest was not looked at (pellucid doctor reads all of it)")

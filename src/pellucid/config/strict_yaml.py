@@ -8,11 +8,11 @@ import yaml
 
 from pellucid.errors import ConfigError
 
-_DEEPEST = 32  # levels inside each other: more would exhaust the stack, here or where the value is used
+_DEEPEST = 32  # levels inside each other: many more exhaust the stack, here or where the value is used
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The value that `text` holds; `where` is what errors call its place.
+    """The value that `text` holds; `where` is what errors call it.
 
     Raises:
         ConfigError: it is no YAML, or no plain data.
@@ -21,7 +21,7 @@ def read_yaml(text: str, where: str) -> Any:
         return yaml.load(text, _StrictLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        raise ConfigError("this is no YAML", where=f"{where}:{mark.line + 1}" if mark else where,
+        raise ConfigError(f"{where} is no YAML", where=f"{where}:{mark.line + 1}" if mark else where,
                           why=str(getattr(error, "problem", error))) from error
 
 
@@ -31,34 +31,28 @@ def as_yaml(value: Any) -> str:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.depth = 0
-        self.deep_construct = True  # refuses a value inside itself
+    depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.depth == _DEEPEST:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise _error(f"more than {_DEEPEST} levels lie inside each other", mark)
         self.depth += 1
+        if self.depth > _DEEPEST:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(None, None, f"more than {_DEEPEST} levels lie inside each other", mark)
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
-            return super().construct_object(node, deep)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:  # as `!!bool x` has it
-            raise _error(f"{node.value!r:.60} is no {node.tag.rpartition(':')[2]}", node.start_mark) from error
+            return super().construct_object(node, deep=True)  # which refuses a value inside itself
+        except (ValueError, LookupError, TypeError, AttributeError) as error:  # so pyyaml takes `!!bool x`
+            problem = f"{node.value!r:.60} is no {node.tag.rpartition(':')[2]}"
+            raise yaml.MarkedYAMLError(None, None, problem, node.start_mark) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:  # plain YAML would take the last one and say nothing
-                raise _error(f"the key {key.value} stands twice", key.start_mark)
+                raise yaml.MarkedYAMLError(None, None, f"the key {key.value} stands twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
-
-
-def _error(problem: str, mark: yaml.Mark) -> yaml.YAMLError:
-    return yaml.constructor.ConstructorError(None, None, problem, mark)

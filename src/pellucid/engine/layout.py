@@ -23,17 +23,7 @@ class Buffer(IntEnum):
     scales and the logits, which are fp32, and the bytes. From REMEMBERED on come the newest keys and values of each
     layer."""
 
-    STREAM = 0
-    TYPED = 1
-    JOINT = 2
-    ATTENDED = 3
-    GATES = 4
-    INNER = 5
-    SOURCE = 6
-    LOGITS = 7
-    BYTES = 8
-    SCALES = 9
-    REMEMBERED = 10
+    STREAM, TYPED, JOINT, ATTENDED, GATES, INNER, SOURCE, LOGITS, BYTES, SCALES, REMEMBERED = range(11)
 
     def type_name(self, typed: str) -> str:
         """The type of its numbers among buffers of `typed`, which is "float32" or "bfloat16"."""

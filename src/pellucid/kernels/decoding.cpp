@@ -173,20 +173,14 @@ static void tile(const Operation &o, const Execution &e, const uint8_t *a, const
     put_panel<Out, KIND>(x, o, first, to);
 }
 
-// Rows `row` to `end` - 1 times one panel; `to` is where the first of them goes.
-template <class A, class W, class Out, i64 KIND>
+// Rows `row` to `end` - 1 times one panel, N at once, then the rest; `to` is where the first of them goes.
+template <class A, class W, class Out, i64 KIND, i64 N = TILE>
 static void multiply_rows(const Operation &o, const Execution &e, i64 row, i64 end, i64 first, Out *to) {
     const A *from = (const A *)e.buffers[o.from] + row * o.inner;
     const W *panel = (const W *)o.weight + first * o.inner;
-    for (; row + TILE <= end; row += TILE, from += TILE * o.inner, to += TILE * o.outer)
-        tile<W, Out, KIND, TILE>(o, e, from, panel, row, first, to);
-    switch (end - row) {
-        case 1: tile<W, Out, KIND, 1>(o, e, from, panel, row, first, to); break;
-        case 2: tile<W, Out, KIND, 2>(o, e, from, panel, row, first, to); break;
-        case 3: tile<W, Out, KIND, 3>(o, e, from, panel, row, first, to); break;
-        case 4: tile<W, Out, KIND, 4>(o, e, from, panel, row, first, to); break;
-        case 5: tile<W, Out, KIND, 5>(o, e, from, panel, row, first, to); break;
-    }
+    for (; row + N <= end; row += N, from += N * o.inner, to += N * o.outer)
+        tile<W, Out, KIND, N>(o, e, from, panel, row, first, to);
+    if constexpr (N > 1) multiply_rows<A, W, Out, KIND, N - 1>(o, e, row, end, first, to);
 }
 
 // from [R, inner] times the packed weight [outer, inner], bias [outer] or null.
@@ -412,8 +406,8 @@ template <class T> void execute(const Operation *operations, i64 count, const Ex
         i64 room = (e.seen > e.longest ? e.seen : e.longest) + LANES;
         i64 heads = 0;
         for (i64 i = 0; i < count; i++) heads = operations[i].heads > heads ? operations[i].heads : heads;
-        float *p = new float[heads * (room + 1)];
-        const T **keys = new const T *[room];
+        std::vector<float> p(heads * (room + 1));
+        std::vector<const T *> keys(room);
         for (i64 i = 0; i < count; i++) {
             const Operation &o = operations[i];
             switch (o.kind) {
@@ -426,12 +420,10 @@ template <class T> void execute(const Operation *operations, i64 count, const Ex
                 case QUANTIZE: quantize<T>(o, e); break;
                 case NORMALIZE: normalize<T>(o, e); break;
                 case GATE: gate<T>(o, e); break;
-                case ATTEND_SOURCE: attend_source<T>(o, e, p, keys); break;
-                case ATTEND_PAST: attend_past<T>(o, e, p, keys); break;
+                case ATTEND_SOURCE: attend_source<T>(o, e, p.data(), keys.data()); break;
+                case ATTEND_PAST: attend_past<T>(o, e, p.data(), keys.data()); break;
             }
         }
-        delete[] p;
-        delete[] keys;
     }
 }
 

@@ -22,17 +22,14 @@ static const i64 PANEL = 64;  // columns of a packed weight that lie together: [
 //     QUANTIZE       none
 struct Operation {
     i64 kind, from, to, inner, outer;
-    i64 activation, norm;
-    i64 in_place;                      // whether `from` is normalised where it is, too
-    i64 heads;                         // each `outer / heads` wide
-    i64 keys, keys_at, keys_stride;    // their buffer, in it the first column of keys, and how many columns there are
-    i64 layer;                         // whose past is looked at
-    const void *weight;                // packed, but for the table
-    const float *gain, *bias;          // of each column, or null
-    const int32_t *shift;              // of each column of a product of bytes, what takes their 128s out again
-    float alpha;                       // what is there is multiplied by it before the product is added
-    float scale;                       // of q · k
-    float epsilon;
+    i64 activation, norm, in_place;  // in_place: `from` is normalised where it is, too
+    i64 heads;                       // each `outer / heads` wide
+    i64 keys, keys_at, keys_stride;  // their buffer, their first column in it, and how many columns there are
+    i64 layer;                       // whose past is looked at
+    const void *weight;              // packed, but for the table
+    const float *gain, *bias;        // of each column, or null
+    const int32_t *shift;            // of each column, what takes the 128s of the bytes out again
+    float alpha, scale, epsilon;     // alpha: of what the product is added to; scale: of q · k
 };
 
 // What one execution of a program works on: so many rows, each the newest token of a hypothesis or one of a source.
