@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from pellucid.config import RunConfig, TokenizerConfig
@@ -18,6 +17,7 @@ from pellucid.data.examples import check_tokenizers
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import ConfigError
 from pellucid.files import read_json, sha256, write_json
+from pellucid.runs.checkpoint import fill
 from pellucid.runs.run import Run, load
 
 _KEY = "train.initialize_from"
@@ -95,9 +95,7 @@ def initialize_from(source: Run, model: nn.Module, tokenizers: Tokenizers, out: 
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise ConfigError(f"{len(wrong)} tensors do not fit those of {source.folder}", where=_KEY, why=listed + more,
                           fix=f"use the model section of {source.folder / 'config.yaml'}")
-    with torch.no_grad():
-        for name in taken:
-            ours[name].copy_(theirs[name])
+    fill(model, {name: theirs[name] for name in taken})
     new = sorted(ours.keys() - taken)
     best = read_json(source.folder / "best.json")
     write_json(out / "initialized_from.json", {

@@ -62,18 +62,13 @@ def log(session: Session, loss: float, gradient_norm: float, rate: float, flow: 
     learner, progress, train = session.learner, session.learner.progress, session.learner.config.train
     norms = flow.before_clipping(gradient_norm, train.clip_norm)
     epoch = (progress.step * train.accumulate - 1) // learner.batches.per_epoch + 1  # of the last micro-batch
-    session.metrics.write({
+    session.metrics.write({  # of the parts four significant digits, so that a line stays short
         "event": "train", "step": progress.step, "epoch": epoch,
         "loss": loss, "learning_rate": rate, "gradient_norm": gradient_norm,
         "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
         "tokens_per_second": round(tokens_per_second(progress), 1), "seconds": round(progress.seconds, 3),
-        "gradient_norms": {part: rounded(norm) for part, norm in norms.items()},
-        "update_ratios": {part: rounded(ratio) for part, ratio in flow.update_ratios.items()}})
-
-
-def rounded(value: float) -> float:
-    """Four significant digits, so that the lines stay short."""
-    return float(f"{value:.4g}")
+        "gradient_norms": {part: float(f"{norm:.4g}") for part, norm in norms.items()},
+        "update_ratios": {part: float(f"{ratio:.4g}") for part, ratio in flow.update_ratios.items()}})
 
 
 def show_progress(session: Session, loss: float, rate: float) -> None:
