@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.config import RunConfig, Split, from_mapping
+from pellucid.config import RunConfig, Split
+from pellucid.config.mapping import from_mapping
 from pellucid.recipes import read_recipe
 
 RECIPE = "wikipedia-zh-title"

@@ -87,10 +87,14 @@ def decode(checkout: Path, work: Path, runs: Path, lines: dict[str, Path]) -> di
 
 def inputs(work: Path, data: Path, runs: Path) -> dict[str, Path]:
     """The lines that each run decodes."""
+    def generated(name: str) -> list[str]:
+        rows = (runs / name / "data" / "test.tsv").read_text(encoding="utf-8").splitlines()
+        return [row.split("\t")[0] for row in rows]
+
     sources = {"multi30k": (data / "multi30k" / "test2016.en").read_text(encoding="utf-8").splitlines(),
-               "demo": (runs / "demo" / "data" / "test.source").read_text(encoding="utf-8").splitlines()}
-    sources |= {name: (runs / "copy" / "data" / "test.source").read_text(encoding="utf-8").splitlines()[:200]
-                for name in ("position-rotary", "position-t5", "attention-linear", "norm-none", "residual-none")}
+               "demo": generated("demo")}
+    sources |= {name: generated("copy")[:200] for name in
+                ("position-rotary", "position-t5", "attention-linear", "norm-none", "residual-none")}
     for name, source in sources.items():
         (work / f"{name}.in").write_text("".join(f"{line}\n" for line in source[:LINES]), encoding="utf-8")
     return {name: work / f"{name}.in" for name in sources}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def loss(config: RunConfig, step: int) -> float:
     """Falls with the steps; noise that follows from the configuration and the step."""
-    from pellucid.config import to_mapping
+    from pellucid.config.mapping import to_mapping
 
     noise = int(hashlib.sha256(f"{to_mapping(config)} {step}".encode()).hexdigest()[:6], 16) / 16**6
     return 5 / step + (config.model.position == "none") + 0.1 * noise
@@ -26,7 +26,7 @@ def train(words: list[str]) -> int:
     import yaml
 
     from pellucid.cli.arguments import read_config, split_overrides
-    from pellucid.config import to_mapping
+    from pellucid.config.mapping import to_mapping
 
     own, overrides = split_overrides(words)
     config, out = read_config(own[0], overrides), Path(own[own.index("--out") + 1])

@@ -13,7 +13,7 @@ from pellucid.ablate.agenda import Planned, pairs_of_test, plan, write_tests
 from pellucid.ablate.cells import cells_of, key_of, with_seed, with_steps
 from pellucid.ablate.study import Budget, Study
 from pellucid.cli.arguments import split_overrides
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 
 TRAIN_EVENT = {"event", "step", "epoch", "loss", "learning_rate", "gradient_norm", "source_tokens", "target_tokens",
                "tokens_per_second", "seconds", "gradient_norms", "update_ratios"}

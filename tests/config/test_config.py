@@ -20,10 +20,8 @@ from pellucid.config import (
     TokenizerConfig,
     TrainConfig,
     checks,
-    differences,
-    from_mapping,
-    to_mapping,
 )
+from pellucid.config.mapping import differences, from_mapping, to_mapping
 from pellucid.config.reader import merge, nest
 from pellucid.errors import ConfigError
 

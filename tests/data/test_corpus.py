@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pellucid.config import RunConfig, from_mapping
+from pellucid.config import RunConfig
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data.corpus import Corpus, _chunks, open_corpus, shorten, source_ids
 from pellucid.data.splits import open_splits

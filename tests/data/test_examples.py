@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pellucid.config import RunConfig, from_mapping
+from pellucid.config import RunConfig
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data import examples
 from pellucid.data.batching import Batches

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.data.splits import Pairs, open_splits, position
 from pellucid.errors import ConfigError, DataError
 

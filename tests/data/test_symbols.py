@@ -8,7 +8,8 @@ import unicodedata
 
 import pytest
 
-from pellucid.config import TokenizerConfig, from_mapping
+from pellucid.config import TokenizerConfig
+from pellucid.config.mapping import from_mapping
 from pellucid.data.tokenizers import UNK, Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.symbols import CATEGORIES, symbols_of
 from pellucid.errors import ConfigError

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pellucid.config import RunConfig, Split, from_mapping
+from pellucid.config import RunConfig, Split
+from pellucid.config.mapping import from_mapping
 from pellucid.data.splits import open_splits
 from pellucid.doctor.examine import examine
 from pellucid.doctor.finding import Finding

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.doctor.machine import findings_from, look_around, parameters_of, size
 
 CONFIG = from_mapping({"model": {"d_model": 8, "n_heads": 2, "d_ff": 8}, "train": {"average_last": 5}})

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.doctor.reading import Window
 from pellucid.doctor.tokens import (
     Encoded,

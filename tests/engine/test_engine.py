@@ -16,7 +16,7 @@ from pellucid.engine.engine import Engine, obstacle
 from pellucid.engine.frozen import Refusal, check
 from pellucid.engine.workers import each
 from pellucid.errors import NumericalError
-from pellucid.kernels import calls as kernels
+from pellucid.kernels import calls
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build
 from pellucid.model.stepper import TransformerStep
@@ -226,7 +226,7 @@ def test_batches_side_by_side_come_out_in_order() -> None:
     before, threads = torch.get_num_threads(), 3
     torch.set_num_threads(threads)
     try:
-        together = list(each(decode, batches, threads, kernels.use_threads))
+        together = list(each(decode, batches, threads, calls.use_threads))
         assert torch.get_num_threads() == threads  # those who decode count their own
     finally:
         torch.set_num_threads(before)

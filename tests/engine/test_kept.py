@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.config import DecodeConfig, ModelConfig, from_mapping
+from pellucid.config import DecodeConfig, ModelConfig
+from pellucid.config.mapping import from_mapping
 from pellucid.engine import kept
 from pellucid.engine.engine import Engine
 from pellucid.engine.frozen import Frozen, Refusal, check, read, save
 from pellucid.engine.kept import KeptWeights
 from pellucid.errors import CheckpointError
 from pellucid.files import sha256
-from pellucid.kernels import calls as kernels
+from pellucid.kernels import calls
 from pellucid.model.build import build
 from pellucid.runs.run import WEIGHTS, Run, Weights, load
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
@@ -73,7 +74,7 @@ def found_by(frozen: Frozen, options: SearchOptions) -> list[list[Hypothesis]]:
 def test_what_is_read_back_finds_what_the_engine_finds(precision: str, parts: dict[str, Any], tmp_path: Path) -> None:
     engine = engine_of(precision, parts)
     save(engine.frozen(24, 24), tmp_path / "kept")
-    frozen = read(tmp_path / "kept", kernels.call)
+    frozen = read(tmp_path / "kept", calls.call)
     assert frozen is not None
     longest = max(map(len, SOURCES))
     ids = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in SOURCES])
@@ -88,9 +89,9 @@ def test_what_is_damaged_is_not_read(damage: str, tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    assert read(tmp_path, kernels.call) is None
+    assert read(tmp_path, calls.call) is None
     file.unlink()
-    assert read(tmp_path, kernels.call) is None
+    assert read(tmp_path, calls.call) is None
 
 
 def test_no_scores_are_summed_where_none_are_asked_for() -> None:

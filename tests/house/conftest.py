@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge, nest
 from pellucid.data.generated.grammar import splits
 

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import pellucid
-from pellucid.config import DataConfig, ModelConfig, RunConfig, TokenizerConfig, TrainConfig, differences, from_mapping
+from pellucid.config import DataConfig, ModelConfig, RunConfig, TokenizerConfig, TrainConfig
+from pellucid.config.mapping import differences, from_mapping
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import open_corpus
 from pellucid.data.generated.tasks import CLASSIFICATION, TASKS

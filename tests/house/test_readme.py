@@ -19,7 +19,7 @@ from pellucid.ablate import calibrate
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.study import read_study
 from pellucid.cli import VERBS, main
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.data.generated.grammar import splits
 from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.recipes import read_recipe, recipe_names

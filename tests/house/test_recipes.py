@@ -11,7 +11,7 @@ import pytest
 
 import pellucid
 from pellucid.cli import main
-from pellucid.config import from_mapping, to_mapping
+from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.model.build import build, build_classifier, check
 from pellucid.recipes import read_recipe, recipe_names

@@ -12,7 +12,7 @@ from pellucid.ablate.agenda import plan
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.study import read_study
 from pellucid.cli.arguments import split_overrides
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.recipes import read_recipe
 from pellucid.studies import study_names

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.data.tokenizers.build import train_tokenizers
 from pellucid.inspection.examples import attend, encode, look_at, visible
 from pellucid.inspection.measures import (

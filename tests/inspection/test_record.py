@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from pellucid.config import ModelConfig, from_mapping
+from pellucid.config import ModelConfig
+from pellucid.config.mapping import from_mapping
 from pellucid.data.tokenizers.build import train_tokenizers
 from pellucid.errors import ConfigError
 from pellucid.inspection.figures import draw_cross_attention

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from pellucid.kernels import calls as kernels
+from pellucid.kernels import calls
 from pellucid.kernels.compiled import NAMES, Library, find_library, use_kernels
 
 
@@ -26,4 +26,4 @@ def test_the_library_is_the_same_wherever_it_is_asked_for() -> None:
     if isinstance(library, Library):
         assert set(library.functions) == set(NAMES)
         assert library.most_threads >= 1
-    assert not kernels.serve(torch.zeros(1))  # looking for it loads nothing
+    assert not calls.serve(torch.zeros(1))  # looking for it loads nothing

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.plan import fit
 from pellucid.plan.budget import Budget, Machine
 from pellucid.plan.workload import Shape

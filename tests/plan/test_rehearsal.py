@@ -160,11 +160,11 @@ def test_the_batches_that_may_take_most() -> None:
 
 def test_the_kernels_are_as_before_afterwards() -> None:
     state = use_kernels(torch.device("cpu"))
-    from pellucid.kernels import calls as kernels
+    from pellucid.kernels import calls
 
-    before = dict(kernels._functions)
+    before = dict(calls._functions)
     with rehearsal(compiled=True):
-        assert kernels.serve(torch.empty(2))
-    assert dict(kernels._functions) == before
+        assert calls.serve(torch.empty(2))
+    assert dict(calls._functions) == before
     assert (state == "compiled") == bool(before)
     use_kernels(torch.device("cpu"), False)

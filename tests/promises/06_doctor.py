@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.doctor.checkup import check_up
 
 Lines = list[str]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.config import from_mapping
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.train import validation
 from pellucid.train.journal import Reporter, read_metrics

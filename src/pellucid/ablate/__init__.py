@@ -1,1 +1,1 @@
-"""Ablations: factors × seeds as data, a process a run, and a report with intervals and corrected tests."""
+"""Which choices matter? Factors × seeds as data, a process a run, a report with intervals and corrected tests."""

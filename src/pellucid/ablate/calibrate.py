@@ -8,7 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pellucid.config import RunConfig, to_mapping
+from pellucid.config import RunConfig
+from pellucid.config.mapping import to_mapping
 from pellucid.files import make_folder
 from pellucid.precision import keep_kernels
 from pellucid.train.initialize import source_of

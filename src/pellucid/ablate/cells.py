@@ -9,7 +9,8 @@ import re
 from dataclasses import asdict, dataclass, replace
 
 from pellucid.ablate.study import Budget, Study, level_name
-from pellucid.config import RunConfig, differences, from_mapping
+from pellucid.config import RunConfig
+from pellucid.config.mapping import differences, from_mapping
 from pellucid.config.reader import merge
 from pellucid.errors import ConfigError
 from pellucid.model.build import check

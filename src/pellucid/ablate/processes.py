@@ -25,7 +25,7 @@ from pellucid.ablate.outcome import (
     trained_scores,
     write_outcome,
 )
-from pellucid.config import differences
+from pellucid.config.mapping import differences
 from pellucid.errors import CheckpointError, NumericalError, UserError
 from pellucid.files import make_folder, read_json
 from pellucid.runs.folder import read_config

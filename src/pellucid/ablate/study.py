@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import yaml
 
-from pellucid.config import Generated, RunConfig, from_mapping
+from pellucid.config import Generated, RunConfig
+from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge, nest, read_dataclass, unknown_key
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe

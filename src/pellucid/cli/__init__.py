@@ -1,4 +1,4 @@
-"""The command line: one short file a verb. Verbs are imported when they are called, so that help costs nothing."""
+"""What can be typed? One short file a verb; verbs are imported when they are called, so that help costs nothing."""
 
 from __future__ import annotations
 

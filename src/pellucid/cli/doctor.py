@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from pellucid.cli.arguments import parse_with_overrides, read_config
-from pellucid.config import RunConfig, from_mapping, to_mapping
+from pellucid.config import RunConfig
+from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.reader import merge
 
 if TYPE_CHECKING:

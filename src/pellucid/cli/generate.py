@@ -14,7 +14,8 @@ from typing import Any
 import tyro
 
 from pellucid.cli.arguments import parse_with_overrides
-from pellucid.config import DecodeConfig, RunConfig, from_mapping, to_mapping
+from pellucid.config import DecodeConfig, RunConfig
+from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.reader import merge
 from pellucid.errors import ConfigError, DataError
 

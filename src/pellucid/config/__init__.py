@@ -1,20 +1,169 @@
-"""Runs as data: frozen dataclasses, what is checked of their values, and the strict reader that makes them.
+"""What can a run be told? Frozen dataclasses of numbers, strings and lists that name no code; one choice, one field.
 
+Beside them: how a mapping becomes one of them (mapping.py, reader.py), and what is checked of its values (checks.py).
 Imports neither torch nor numpy.
 """
 
-from pellucid.config.mapping import differences, from_mapping, to_mapping
-from pellucid.config.schema import (
-    DataConfig,
-    DecodeConfig,
-    Generated,
-    ModelConfig,
-    RunConfig,
-    Split,
-    Task,
-    TokenizerConfig,
-    TrainConfig,
-)
+from __future__ import annotations
 
-__all__ = ["DataConfig", "DecodeConfig", "Generated", "ModelConfig", "RunConfig", "Split", "Task", "TokenizerConfig",
-           "TrainConfig", "differences", "from_mapping", "to_mapping"]
+from dataclasses import dataclass, field
+from typing import Literal
+
+Task = Literal["seq2seq", "classification"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where one part of the data lies: a table or hub data set (`path`), or two text files (`source`, `target`)."""
+
+    path: str | None = None
+    source: str | None = None
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.source is None and self.target is None):
+            raise ValueError("a split is either one path, or {source, target}")
+        if self.path is None and (self.source is None or self.target is None):
+            raise ValueError("a split of two text files needs both source and target")
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A task whose data is made, not read: one of data.tasks.TASKS, written out as text like any other."""
+
+    task: str = "copy"
+    train: int = 3000
+    validation: int = 1000
+    test: int = 1000
+    symbols: int = 10  # distinct symbols; the vocabulary has the special tokens besides
+    min_length: int = 10
+    max_length: int = 10
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """What is learned from, and how lines become examples."""
+
+    train: Split | None = None
+    validation: Split | None = None
+    test: Split | None = None
+    generated: Generated | None = None
+    objective: Literal["supervised", "span_corruption"] = "supervised"  # to write the target, or what was left out
+    source_field: str | int | None = None  # None: "source" for seq2seq, "text" for classification
+    target_field: str | int = "target"
+    label_field: str | int = "label"
+    validation_share: float = 0.05  # set aside by a hash of the source text when `validation` is absent
+    test_share: float = 0.0
+    too_long: Literal["drop", "cut"] = "drop"  # what happens to training text longer than model.max_length
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """How text becomes ids. Which keys count depends on `kind`; data/tokenizers says how."""
+
+    kind: Literal["sentencepiece", "word", "character", "spacy"] = "sentencepiece"
+    algorithm: Literal["bpe", "unigram"] = "bpe"
+    vocab_size: int = 8000
+    shared: bool = True
+    lowercase: bool = False
+    strip_punctuation: bool = False
+    min_frequency: int = 1
+    character_coverage: float = 0.9995
+    split_digits: bool = False
+    user_defined_symbols: tuple[str, ...] = ()
+    sentinels: int = 0  # pieces that stand for what was left out, for data.objective span_corruption
+    sampling: float = 0.0  # of training text: the dropout of BPE-dropout, or the α of unigram sampling; 0 is off
+    symbols: tuple[str, ...] = ()  # whole categories of them: data.tokenizers.symbols.CATEGORIES
+    sample_lines: int = 1_000_000  # trains on a sample of so many lines a side …
+    sample_characters: int = 100_000_000  # … and of so many characters, which bounds memory where no space divides text
+    source_language: str = "en"  # for spacy
+    target_language: str = "de"
+    path: str | None = None  # a trained tokenizer's folder, used instead of training one
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The architecture: one choice, one field. model/build.py turns the strings into parts."""
+
+    d_model: int = 256
+    n_heads: int = 4
+    d_key: int | None = None  # d_k, the width of a head's queries and keys; null: d_model / n_heads, as its values
+    d_ff: int = 1024
+    encoder_layers: int = 3
+    decoder_layers: int = 3
+    dropout: float = 0.1  # on each sub-layer's output and on the embeddings (section 5.4)
+    attention_dropout: float = 0.0  # on the attention weights
+    feed_forward_dropout: float = 0.0  # inside the feed-forward layer
+    position: str = "sinusoidal"
+    norm: str = "layernorm"
+    residual: str = "pre"
+    feed_forward: str = "relu"
+    attention: str = "full"
+    window: int = 64  # how far attention: window looks, in positions to either side
+    tie_embeddings: bool = True
+    pooling: str = "mean"  # classifiers only
+    max_length: int = 512
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How the weights are found."""
+
+    initialize_from: str | None = None  # a run folder, whose best weights and tokenizer this run starts with
+    steps: int = 8000
+    epochs: int | None = None  # stands in for steps
+    batch_tokens: int = 4096  # target tokens a batch (source tokens for classification), padding not counted
+    batch_sentences: int | None = None  # stands in for batch_tokens
+    optimizer: Literal["adamw", "adam"] = "adamw"
+    learning_rate: float | None = 0.001  # the peak; null gives the paper's, (d_model * warmup_steps) ** -0.5
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
+    warmup_steps: int = 2000
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-9
+    label_smoothing: float = 0.1
+    r_drop: float = 0.0  # α of R-Drop: how far two passes through dropout are held together; 0 makes one pass
+    clip_norm: float | None = 1.0
+    accumulate: int = 1
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    kernels: Literal["auto", "plain"] = "auto"  # auto: C++ kernels on a CPU with a compiler; plain: torch's own alone
+    average_last: int = 1  # the weights of the last so many validations, averaged at the end
+    ema_decay: float = 0.0  # exponential moving average of the weights; 0 is off
+    monitor: Literal["loss", "bleu", "exact", "accuracy", "macro_f1"] = "loss"
+    patience: int | None = None  # validations without improvement before stopping
+    validate_every: int | None = 500  # None: once an epoch
+    show_samples: int = 0  # validation sources whose outputs are told at each validation, sampled and searched
+    log_every: int = 50
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """How text is found; each key can be overridden when generating."""
+
+    beam_size: int = 4
+    length_penalty: float = 0.6
+    min_length: int = 0
+    max_length: int = 256
+    n_best: int = 1
+    no_repeat_ngram: int = 0
+    sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
+    batch_tokens: int = 4096  # source tokens decoded together at most, padding counted
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything a run is made from; written resolved into the run folder."""
+
+    task: Task = "seq2seq"
+    seed: int = 42
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pellucid.config.schema import RunConfig
+from pellucid.config import RunConfig
 from pellucid.errors import ConfigError
 
 # Ranges: (lowest, highest) allowed; an open end is written with the next number that is allowed.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from pellucid.config import RunConfig
 from pellucid.config.checks import check_pairs, check_ranges
 from pellucid.config.reader import read_dataclass
-from pellucid.config.schema import RunConfig
 
 
 def from_mapping(mapping: dict[str, Any]) -> RunConfig:

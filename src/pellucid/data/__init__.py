@@ -1,1 +1,1 @@
-"""Where sentences come from: sources, tokenizers, synthetic tasks, the bundled grammar, batches."""
+"""Where do examples come from? Sources, splits, tokenizers, ids, batches; generated/ makes what is not read."""

@@ -1,1 +1,1 @@
-"""The fast decoder: weights packed once, a layer as a list of operations, a search in one call."""
+"""How is decoding fast? Weights packed once, a layer as a list of operations, a search in one call."""

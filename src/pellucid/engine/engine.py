@@ -26,7 +26,7 @@ from torch import Tensor
 from pellucid.engine.frozen import Frozen, encode, pointers
 from pellucid.engine.layout import Buffer, Execution
 from pellucid.engine.program import Program
-from pellucid.kernels import calls as kernels
+from pellucid.kernels import calls
 from pellucid.kernels.compiled import chosen
 from pellucid.model.transformer import Transformer
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
@@ -66,7 +66,7 @@ class Memory:
 def obstacle(model: Transformer) -> str | None:
     """Why the engine cannot decode with this model, or None if it can."""
     weight = model.output.weight
-    if not kernels.serve(weight):
+    if not calls.serve(weight):
         return f"the kernels are {chosen()}" if weight.device.type == "cpu" else f"the device is {weight.device.type}"
     for attention in _attentions(model):
         if not isinstance(attention.attention, ScaledDotProductAttention):

@@ -131,15 +131,16 @@ def check(options: SearchOptions, has_prefixes: bool, specials: Specials, vocabu
     Raises:
         Refusal: what it is.
     """
-    for reason, holds in (
-            ("outputs are drawn at random", options.sample), ("outputs begin with prefixes", has_prefixes),
-            ("n-grams must not be repeated", options.no_repeat_ngram > 0),
-            (f"outputs may be longer than {min(LONGEST, positions)} tokens",
-             options.max_length > min(LONGEST, positions)),
-            ("the vocabulary is hardly larger than the beam", vocabulary < 2 * options.beam_size + 3),
-            ("special tokens are not in the vocabulary", vocabulary <= max(vars(specials).values()))):
-        if holds:
-            raise Refusal(reason)
+    if options.sample:
+        raise Refusal("outputs are drawn at random")
+    if has_prefixes:
+        raise Refusal("outputs begin with prefixes")
+    if options.no_repeat_ngram:
+        raise Refusal("n-grams must not be repeated")
+    if options.max_length > min(LONGEST, positions):
+        raise Refusal(f"outputs may be longer than {min(LONGEST, positions)} tokens")
+    if vocabulary < 2 * options.beam_size + 3 or vocabulary <= max(vars(specials).values()):
+        raise Refusal("the vocabulary is hardly larger than the beam")
 
 
 def encode(encoder: Stack, rooms: ctypes.Array[c_void_p], tokens: NDArray[np.int64], lengths: NDArray[np.int64],

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pellucid.engine.frozen import Stack
 from pellucid.engine.layout import PANEL, Activation, Buffer, Execution, Group, Kind, Norm, Operation
-from pellucid.kernels import calls as kernels
+from pellucid.kernels import calls
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.layer_norm import LayerNorm, NoNorm, RmsNorm, StdNorm
 from pellucid.nn.multi_head_attention import MultiHeadAttention
@@ -46,7 +46,7 @@ class Program:
         self.precision, self.d_model, self.n_heads = precision, d_model, n_heads
         self.typed = "float32" if precision == "fp32" else "bfloat16"
         self.dtype = DTYPES[self.typed]
-        self.call = kernels.caller()
+        self.call = calls.caller()
         self.operations: list[Operation] = []
         self.widths: dict[int, int] = {}
         self._weights: list[Tensor] = []

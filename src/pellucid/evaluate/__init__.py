@@ -1,1 +1,1 @@
-"""Scores with intervals and significance: a metric is per-sentence statistics and one function of their sums."""
+"""How good is it, and how sure is that? A metric is per-sentence statistics and one function of their sums."""

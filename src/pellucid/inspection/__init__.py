@@ -1,2 +1,1 @@
-"""Looking inside: what attention did, recorded beside the fast path; measures of heads and parts; pictures and a
-page."""
+"""What happens inside? Attention recorded beside the fast path, measures of heads and parts, pictures and a page."""

@@ -95,13 +95,13 @@ def use_kernels(device: torch.device, wanted: bool = True) -> str:
     Returns:
         "compiled", or "plain" and why: what the run notes in environment.json.
     """
-    from pellucid.kernels import calls as kernels
+    from pellucid.kernels import calls
 
     global _chosen
     library: Library | str = "plain: as configured"
     if wanted:
         library = find_library() if device.type == "cpu" else f"plain: the device is {device.type}"
-    kernels.load({} if isinstance(library, str) else library.functions)
+    calls.load({} if isinstance(library, str) else library.functions)
     _chosen = library if isinstance(library, str) else "compiled"
     return _chosen
 

@@ -1,1 +1,1 @@
-"""The first floor: Figure 1, assembled from the parts in nn."""
+"""How do the parts make a Transformer? The first floor: Figure 1, and build.py, where strings become parts."""

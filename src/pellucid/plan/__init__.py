@@ -1,1 +1,1 @@
-"""What a run will take, found out before it runs: parameters, operations, memory, disk and time."""
+"""What will a run take? Parameters, operations, memory, disk and time, found out before it runs."""

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from pellucid.kernels import calls as kernels
+from pellucid.kernels import calls
 from pellucid.kernels.compiled import NAMES
 
 Holdings = dict[str, int]  # bytes, by what holds them
@@ -101,5 +101,5 @@ def rehearsal(compiled: bool, with_data: bool = False) -> Iterator[Ledger]:
         with_data: tensors have data after all, for code that must know where it lies.
     """
     ledger, data = Ledger(), contextlib.nullcontext() if with_data else FakeTensorMode()
-    with kernels.rehearse(NAMES if compiled else ()), data, ledger:
+    with calls.rehearse(NAMES if compiled else ()), data, ledger:
         yield ledger

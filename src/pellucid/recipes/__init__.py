@@ -1,4 +1,4 @@
-"""Runs that ship: YAML files beside this one, each with what it costs and what it should score."""
+"""Which runs ship? YAML files beside this one, each with what it costs and what it should score."""
 
 from __future__ import annotations
 

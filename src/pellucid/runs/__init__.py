@@ -1,1 +1,1 @@
-"""Runs: a trained model ready for use, its folder, its checkpoints, and how it decodes."""
+"""What is a trained run, and how does it decode? Its folder, its checkpoints, Run, and the choice of a decoder."""

@@ -136,8 +136,8 @@ class KeptEngine:
 
 
 class EngineSteps:
-    """Weights packed now: a call of a kernel for each step, and the search between them in torch. Its kernels let other
-    threads of Python run meanwhile, so there are as many batches at once as torch has threads."""
+    """Weights that are packed now: a call of a kernel for each step, and the search between them in torch. Kernels let
+    other threads of Python run meanwhile, so there are as many batches at once as torch has threads."""
 
     def __init__(self, request: Request) -> None:
         from torch import get_num_threads
@@ -161,7 +161,7 @@ class EngineSteps:
 
 
 class WholeEngine(EngineSteps):
-    """The same, whole searches in one call of a kernel."""
+    """Weights that are packed now: whole searches in one call of a kernel."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)

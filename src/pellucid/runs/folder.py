@@ -12,7 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pellucid.config import RunConfig, TokenizerConfig, differences, from_mapping, to_mapping
+from pellucid.config import RunConfig, TokenizerConfig
+from pellucid.config.mapping import differences, from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers

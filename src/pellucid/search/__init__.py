@@ -1,1 +1,1 @@
-"""Search: from a step that scores the next token to the best whole sequences (section 6.1 of the paper)."""
+"""How is a sequence found, token by token? From a step to whole sequences (section 6.1), whoever computes the step."""

@@ -7,7 +7,7 @@ import functools
 import torch
 from torch import Tensor
 
-from pellucid.kernels import calls as kernels
+from pellucid.kernels import calls
 from pellucid.search.constraints import Rules, check_vocabulary, constrain
 from pellucid.search.distribution import log_probabilities, top_candidates
 from pellucid.search.rows import Rows
@@ -42,7 +42,7 @@ def _is_simple(logits: Tensor, live: Rows, rules: Rules, count: int) -> bool:
     """Whether the same few tokens are forbidden in every row, and enough are left."""
     length = live.tokens.shape[1]
     return (length >= rules.prefixes.shape[1] and rules.options.no_repeat_ngram == 0
-            and count + 3 <= logits.shape[1] and kernels.serve(logits))
+            and count + 3 <= logits.shape[1] and calls.serve(logits))
 
 
 def _in_one_pass(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
@@ -52,7 +52,7 @@ def _in_one_pass(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[
     values = torch.empty(len(logits), count)
     ids = torch.empty(len(logits), count, dtype=torch.int64)
     logits = logits.contiguous()
-    kernels.run("rank", logits.dtype, logits, values, ids, *logits.shape, count, forbidden, len(forbidden))
+    calls.run("rank", logits.dtype, logits, values, ids, *logits.shape, count, forbidden, len(forbidden))
     return values, ids
 
 

@@ -1,4 +1,4 @@
-"""Studies that ship: YAML files beside this one, each with what it asks and what it costs."""
+"""Which studies ship? YAML files beside this one, each with what it asks and what it costs."""
 
 from __future__ import annotations
 
