@@ -20,8 +20,7 @@ from pellucid.files import remembered_sha256
 
 READERS: dict[str, Callable[[str, Fields], Iterator[Record]]] = {
     ".tsv": read_tsv, ".tab": read_tsv, ".txt": read_tsv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
-    ".json": read_json, ".parquet": read_parquet,
-}
+    ".json": read_json, ".parquet": read_parquet}
 
 
 def fields_for(task: Task, data: DataConfig) -> Fields:

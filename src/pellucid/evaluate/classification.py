@@ -57,13 +57,8 @@ class ClassificationScores:
         return confusion_text(self.confusion, list(self.by_label))
 
 
-def classification_scores(
-    predicted: Sequence[str],
-    true: Sequence[str],
-    labels: Sequence[str],
-    resamples: int = DEFAULT_RESAMPLES,
-    seed: int = DEFAULT_SEED,
-) -> ClassificationScores:
+def classification_scores(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str],
+                          resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED) -> ClassificationScores:
     """All scores of n predictions, with intervals from `resamples` resamples.
 
     Args:
@@ -77,23 +72,16 @@ def classification_scores(
     hits, predictions, truths = statistics["macro_f1"].statistics.sum(axis=0).reshape(3, len(labels))
     precision, recall = _percentage(hits, predictions), _percentage(hits, truths)
     f1 = _percentage(2.0 * hits, predictions + truths)
-    by_label = {
-        label: LabelScores(float(precision[i]), float(recall[i]), float(f1[i]), int(truths[i]))
-        for i, label in enumerate(labels)
-    }
+    by_label = {label: LabelScores(float(precision[i]), float(recall[i]), float(f1[i]), int(truths[i]))
+                for i, label in enumerate(labels)}
     return ClassificationScores(
-        accuracy=corpus_score(statistics["accuracy"]),
-        macro_f1=corpus_score(statistics["macro_f1"]),
+        accuracy=corpus_score(statistics["accuracy"]), macro_f1=corpus_score(statistics["macro_f1"]),
         interval={name: bootstrap_interval(metric, resamples, seed) for name, metric in statistics.items()},
-        by_label=by_label,
-        confusion=confusion_table(predicted, true, labels),
-        statistics=statistics,
-    )
+        by_label=by_label, confusion=confusion_table(predicted, true, labels), statistics=statistics)
 
 
 def classification_statistics(
-    predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]
-) -> dict[str, SentenceStatistics]:
+        predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]) -> dict[str, SentenceStatistics]:
     """Per-sentence statistics of `accuracy` and `macro_f1`; arguments and errors as in `classification_scores`."""
     predictions, truths = _places(predicted, true, labels)
     n, rows = len(truths), np.arange(len(truths))
@@ -103,10 +91,8 @@ def classification_statistics(
     table[rows, 0, truths] = hit
     table[rows, 1, predictions] = 1
     table[rows, 2, truths] = 1
-    return {
-        "accuracy": SentenceStatistics("accuracy", np.stack([hit, np.ones(n)], axis=1), mean_percentage),
-        "macro_f1": SentenceStatistics("macro_f1", table.reshape(n, -1), _macro_f1),
-    }
+    return {"accuracy": SentenceStatistics("accuracy", np.stack([hit, np.ones(n)], axis=1), mean_percentage),
+            "macro_f1": SentenceStatistics("macro_f1", table.reshape(n, -1), _macro_f1)}
 
 
 def confusion_table(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:

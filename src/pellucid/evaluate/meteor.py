@@ -43,10 +43,8 @@ def align(hypothesis: Sequence[str], reference: Sequence[str]) -> list[tuple[int
     reference_left = {j: word.lower() for j, word in enumerate(reference)}
     matches: list[tuple[int, int]] = []
     for stage in (str, porter_stem):
-        matched = _pair_from_the_end(
-            {i: stage(word) for i, word in hypothesis_left.items()},
-            {j: stage(word) for j, word in reference_left.items()},
-        )
+        matched = _pair_from_the_end({i: stage(word) for i, word in hypothesis_left.items()},
+                                     {j: stage(word) for j, word in reference_left.items()})
         for i, j in matched:
             del hypothesis_left[i], reference_left[j]
         matches += matched

@@ -47,12 +47,8 @@ def perplexity_statistics(negative_log_likelihoods: Sequence[float], token_count
     return SentenceStatistics("perplexity", table, _perplexity)
 
 
-def perplexity_scores(
-    negative_log_likelihoods: Sequence[float],
-    token_counts: Sequence[int],
-    resamples: int = DEFAULT_RESAMPLES,
-    seed: int = DEFAULT_SEED,
-) -> PerplexityScores:
+def perplexity_scores(negative_log_likelihoods: Sequence[float], token_counts: Sequence[int],
+                      resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED) -> PerplexityScores:
     """Perplexity and its interval; arguments and errors as in `perplexity_statistics`. Above e⁷⁰⁹ it is infinite."""
     metric = perplexity_statistics(negative_log_likelihoods, token_counts)
     return PerplexityScores(corpus_score(metric), {metric.name: bootstrap_interval(metric, resamples, seed)})

@@ -75,9 +75,8 @@ def mean_percentage(sums: NDArray[np.float64]) -> float:
     return 100.0 * float(sums[0]) / float(sums[1])
 
 
-def resampled_scores(
-    metric: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED
-) -> NDArray[np.float64]:
+def resampled_scores(metric: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES,
+                     seed: int = DEFAULT_SEED) -> NDArray[np.float64]:
     """Scores ``[resamples]`` of corpora of n sentences drawn with replacement.
 
     Under one seed, resample i draws the same sentences for every metric of n sentences: that is what pairs two systems.
@@ -97,9 +96,8 @@ def resampled_scores(
     return scores
 
 
-def bootstrap_interval(
-    metric: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED
-) -> tuple[float, float]:
+def bootstrap_interval(metric: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES,
+                       seed: int = DEFAULT_SEED) -> tuple[float, float]:
     """The 95 % percentile interval (low, high) of the metric, in its own unit.
 
     One resample in forty is cut off at each end; the bounds are themselves resampled scores, so an infinite one stays
@@ -110,13 +108,8 @@ def bootstrap_interval(
     return float(scores[cut]), float(scores[resamples - 1 - cut])
 
 
-def paired_bootstrap(
-    a: SentenceStatistics,
-    b: SentenceStatistics,
-    names: tuple[str, str] = ("a", "b"),
-    resamples: int = DEFAULT_RESAMPLES,
-    seed: int = DEFAULT_SEED,
-) -> Comparison:
+def paired_bootstrap(a: SentenceStatistics, b: SentenceStatistics, names: tuple[str, str] = ("a", "b"),
+                     resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED) -> Comparison:
     """Tests whether systems `a` and `b` differ: the paired bootstrap (Koehn 2004), two-sided.
 
     With d the observed difference and dᵢ that of resample i, ``p = (1 + #{|dᵢ − mean d| ≥ |d|}) / (1 + resamples)``:
@@ -135,8 +128,7 @@ def paired_bootstrap(
 
 
 def approximate_randomisation(
-    a: SentenceStatistics, b: SentenceStatistics, trials: int = DEFAULT_TRIALS, seed: int = DEFAULT_SEED
-) -> float:
+        a: SentenceStatistics, b: SentenceStatistics, trials: int = DEFAULT_TRIALS, seed: int = DEFAULT_SEED) -> float:
     """p of the hypothesis that it does not matter which system an output is from, two-sided.
 
     In each trial every sentence's outputs change places between the systems with probability ½;
@@ -175,7 +167,5 @@ def _check_paired(a: SentenceStatistics, b: SentenceStatistics, names: tuple[str
     if a.name != b.name:
         raise ValueError(f"cannot compare {a.name} with {b.name}: a paired test needs one metric")
     if len(a.statistics) != len(b.statistics):
-        raise ValueError(
-            f"{names[0]} has {len(a.statistics)} sentences and {names[1]} has {len(b.statistics)}: "
-            "a paired test needs the same sentences"
-        )
+        raise ValueError(f"{names[0]} has {len(a.statistics)} sentences and {names[1]} has {len(b.statistics)}: "
+                         "a paired test needs the same sentences")

@@ -77,16 +77,10 @@ def translation_scores(
     statistics = translation_statistics(hypotheses, references)
     scores = {name: corpus_score(metric) for name, metric in statistics.items()}
     return TranslationScores(
-        bleu=scores["bleu"],
-        bleu_lowercase=scores["bleu_lowercase"],
-        chrf=scores["chrf"],
-        ter=scores["ter"],
-        meteor=scores["meteor"],
-        exact=scores["exact"],
+        bleu=scores["bleu"], bleu_lowercase=scores["bleu_lowercase"], chrf=scores["chrf"], ter=scores["ter"],
+        meteor=scores["meteor"], exact=scores["exact"],
         interval={name: bootstrap_interval(metric, resamples, seed) for name, metric in statistics.items()},
-        signatures=translation_signatures(bleu_tokenizer(references)),
-        statistics=statistics,
-    )
+        signatures=translation_signatures(bleu_tokenizer(references)), statistics=statistics)
 
 
 def translation_statistics(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, SentenceStatistics]:
@@ -106,14 +100,10 @@ def translation_statistics(hypotheses: Sequence[str], references: Sequence[str])
     tokenizer = bleu_tokenizer(references)
     words = BLEU(tokenize=tokenizer).tokenizer
     metrics = _sacrebleu_metrics(tokenizer)
-    return {
-        **{name: _sacrebleu_statistics(name, metric, hypotheses, references) for name, metric in metrics.items()},
-        "meteor": meteor.meteor_statistics(
-            [words(hypothesis).split() for hypothesis in hypotheses],
-            [words(reference).split() for reference in references],
-        ),
-        "exact": _exact_statistics(hypotheses, references),
-    }
+    return {**{name: _sacrebleu_statistics(name, metric, hypotheses, references) for name, metric in metrics.items()},
+            "meteor": meteor.meteor_statistics([words(hypothesis).split() for hypothesis in hypotheses],
+                                               [words(reference).split() for reference in references]),
+            "exact": _exact_statistics(hypotheses, references)}
 
 
 def translation_signatures(tokenizer: str) -> dict[str, str]:
@@ -121,11 +111,8 @@ def translation_signatures(tokenizer: str) -> dict[str, str]:
     metrics = _sacrebleu_metrics(tokenizer)
     for metric in metrics.values():
         metric.num_refs = 1  # sacreBLEU learns this from the data only, and there is always one
-    return {
-        **{name: metric.get_signature().format() for name, metric in metrics.items()},
-        "meteor": f"{meteor.SIGNATURE}|tok:{tokenizer}",
-        "exact": "nrefs:1|case:mixed|strip:ends",
-    }
+    return {**{name: metric.get_signature().format() for name, metric in metrics.items()},
+            "meteor": f"{meteor.SIGNATURE}|tok:{tokenizer}", "exact": "nrefs:1|case:mixed|strip:ends"}
 
 
 def _sacrebleu_metrics(tokenizer: str) -> dict[str, Metric]:
@@ -134,17 +121,13 @@ def _sacrebleu_metrics(tokenizer: str) -> dict[str, Metric]:
     ``force`` only silences a warning about text that looks tokenised.
     """
     chinese = tokenizer == "zh"
-    return {
-        "bleu": BLEU(tokenize=tokenizer, force=True),
-        "bleu_lowercase": BLEU(tokenize=tokenizer, lowercase=True, force=True),
-        "chrf": CHRF(),
-        "ter": TER(normalized=chinese, asian_support=chinese),
-    }
+    return {"bleu": BLEU(tokenize=tokenizer, force=True),
+            "bleu_lowercase": BLEU(tokenize=tokenizer, lowercase=True, force=True), "chrf": CHRF(),
+            "ter": TER(normalized=chinese, asian_support=chinese)}
 
 
 def _sacrebleu_statistics(
-    name: str, metric: Metric, hypotheses: Sequence[str], references: Sequence[str]
-) -> SentenceStatistics:
+        name: str, metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> SentenceStatistics:
     """sacreBLEU's own table and formula: counts are whole numbers, so that summing them in float64 is exact."""
     table = np.array(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.float64)
 

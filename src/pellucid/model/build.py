@@ -59,27 +59,23 @@ POSITIONS: dict[str, Choice[type[Position], Callable[[ModelConfig, bool], Positi
     "rotary": Choice(RotaryPosition, lambda m, both: RotaryPosition(_key_width(m))),
     "alibi": Choice(AlibiPosition, lambda m, both: AlibiPosition(m.n_heads)),
     "t5": Choice(T5Position, lambda m, both: T5Position(m.n_heads, both)),
-    "transformer_xl": Choice(TransformerXlPosition, lambda m, both: TransformerXlPosition(m.d_model, m.n_heads)),
-}
+    "transformer_xl": Choice(TransformerXlPosition, lambda m, both: TransformerXlPosition(m.d_model, m.n_heads))}
 NORMS: dict[str, Callable[[int], nn.Module]] = {"layernorm": LayerNorm, "rmsnorm": RmsNorm, "stdnorm": StdNorm,
                                                 "none": NoNorm}
 RESIDUALS: dict[str, Choice[type[Residual], Callable[[nn.Module, float, float], Residual]]] = {
     "post": Choice(PostNormResidual, lambda norm, dropout, alpha: PostNormResidual(norm, dropout)),
     "pre": Choice(PreNormResidual, lambda norm, dropout, alpha: PreNormResidual(norm, dropout)),
     "deepnorm": Choice(PostNormResidual, PostNormResidual),
-    "none": Choice(NoResidual, lambda norm, dropout, alpha: NoResidual(norm, dropout)),
-}
+    "none": Choice(NoResidual, lambda norm, dropout, alpha: NoResidual(norm, dropout))}
 FEED_FORWARDS: dict[str, Callable[[int, int, float], nn.Module]] = {
     "relu": lambda d, f, p: FeedForward(d, f, ACTIVATIONS["relu"], p),
     "gelu": lambda d, f, p: FeedForward(d, f, ACTIVATIONS["gelu"], p),
     "swiglu": lambda d, f, p: GatedFeedForward(d, f, ACTIVATIONS["swish"], p),
-    "geglu": lambda d, f, p: GatedFeedForward(d, f, ACTIVATIONS["gelu"], p),
-}
+    "geglu": lambda d, f, p: GatedFeedForward(d, f, ACTIVATIONS["gelu"], p)}
 ATTENTIONS: dict[str, Choice[type[AttentionFunction], Callable[[float], AttentionFunction]]] = {
     "full": Choice(ScaledDotProductAttention, ScaledDotProductAttention),
     "window": Choice(ScaledDotProductAttention, ScaledDotProductAttention),
-    "linear": Choice(LinearAttention, lambda dropout: LinearAttention()),
-}
+    "linear": Choice(LinearAttention, lambda dropout: LinearAttention())}
 WINDOWED = {"window"}  # those that do not look everywhere
 POOLINGS: dict[str, Callable[[], nn.Module]] = {"mean": MeanPooling, "max": MaxPooling, "first": FirstPooling}
 

@@ -132,11 +132,8 @@ def extend(values: Tensor, ids: Tensor, totals: Tensor, count: int) -> Candidate
     order = order[:, :count]
     first_rows = torch.arange(0, sentences * beams, beams, device=order.device)[:, None]
     return Candidates(
-        totals=sums[:, :count],
-        parents=first_rows + order // count,
-        tokens=ids.view(sentences, -1).gather(1, order),
-        log_p=values.view(sentences, -1).gather(1, order),
-    )
+        totals=sums[:, :count], parents=first_rows + order // count, tokens=ids.view(sentences, -1).gather(1, order),
+        log_p=values.view(sentences, -1).gather(1, order))
 
 
 def unfinished_first(candidates: Candidates, eos: int) -> Tensor:
@@ -163,11 +160,5 @@ def collect(candidates: Candidates, beam: Rows, finished: list[NBest], rules: Ru
             continue
         row = int(candidates.parents[place, column])
         finished[place].add(
-            score,
-            hypothesis(
-                [*beam.tokens[row].tolist(), int(tokens[place, column])],
-                [*beam.log_p[row].tolist(), float(candidates.log_p[place, column])],
-                eos,
-                options.length_penalty,
-            ),
-        )
+            score, hypothesis( [*beam.tokens[row].tolist(), int(tokens[place, column])],
+            [*beam.log_p[row].tolist(), float(candidates.log_p[place, column])], eos, options.length_penalty))

@@ -32,11 +32,9 @@ def log_probabilities(logits: Tensor, sentences: Tensor, indices: tuple[int, ...
     broken = logits.isnan().any(dim=-1)
     if bool(broken.any()):
         sentence = indices[int(sentences[broken.nonzero()[0, 0]])]
-        raise NumericalError(
-            f"the model's logits for sentence {sentence} are not numbers (NaN)",
-            why="its weights or its inputs hold values that are not finite",
-            fix="load an earlier checkpoint, or decode in float32 if a lower precision was asked for",
-        )
+        raise NumericalError(f"the model's logits for sentence {sentence} are not numbers (NaN)",
+                             why="its weights or its inputs hold values that are not finite",
+                             fix="load an earlier checkpoint, or decode in float32 if a lower precision was asked for")
     certain = logits == torch.inf
     limit = certain.to(log_p.dtype) / certain.sum(dim=-1, keepdim=True).clamp(min=1)
     return torch.where(unusual[:, None], limit.log(), log_p)

@@ -61,8 +61,7 @@ def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rule
             continue
         ended = live.select(stops.nonzero().squeeze(1))
         for number, tokens, terms in zip(
-            numbers[stops].tolist(), ended.tokens.tolist(), ended.log_p.tolist(), strict=True
-        ):
+            numbers[stops].tolist(), ended.tokens.tolist(), ended.log_p.tolist(), strict=True):
             done[number] = hypothesis(tokens, terms, eos, options.length_penalty)
         kept = (~stops).nonzero().squeeze(1)
         if kept.shape[0] == 0:

@@ -64,32 +64,18 @@ class SearchOptions:
                 raise ValueError(f"{name} must be a whole number, {lowest} or more, not {value!r}")
         for name, allowed, holds in (
             ("min_length", f"less than max_length ({self.max_length})", self.min_length < self.max_length),
-            (
-                "n_best",
-                f"at most beam_size ({self.beam_size}), except for samples",
-                self.sample or self.n_best <= self.beam_size,
-            ),
-            (
-                "length_penalty",
-                f"between {-MAXIMUM_ALPHA} and {MAXIMUM_ALPHA}",
-                -MAXIMUM_ALPHA <= self.length_penalty <= MAXIMUM_ALPHA,
-            ),
+            ("n_best", f"at most beam_size ({self.beam_size}), except for samples",
+            self.sample or self.n_best <= self.beam_size),
+            ("length_penalty", f"between {-MAXIMUM_ALPHA} and {MAXIMUM_ALPHA}",
+            -MAXIMUM_ALPHA <= self.length_penalty <= MAXIMUM_ALPHA),
             ("temperature", "above 0 and finite", 0 < self.temperature < math.inf),
-            ("top_p", "above 0 and at most 1", 0 < self.top_p <= 1),
-        ):
+            ("top_p", "above 0 and at most 1", 0 < self.top_p <= 1)):
             if not holds:
                 raise ValueError(f"{name} must be {allowed}, not {self.__dict__[name]!r}")
 
 
-_WHOLE_NUMBERS = {
-    "beam_size": 1,
-    "min_length": 0,
-    "max_length": 1,
-    "n_best": 1,
-    "no_repeat_ngram": 0,
-    "top_k": 0,
-    "seed": 0,
-}
+_WHOLE_NUMBERS = {"beam_size": 1, "min_length": 0, "max_length": 1, "n_best": 1, "no_repeat_ngram": 0, "top_k": 0,
+                  "seed": 0}
 
 
 @dataclass(frozen=True)
@@ -132,10 +118,6 @@ def hypothesis(tokens: list[int], log_p: list[float], eos: int, alpha: float) ->
     """The result made of tokens (`eos` among them if it ends there) and the log-probability of each."""
     *_, log_probability = itertools.accumulate(log_p)  # in the order, and so with the rounding, of the search
     finished = tokens[-1] == eos
-    return Hypothesis(
-        tokens=tuple(tokens[:-1] if finished else tokens),
-        score=log_probability / length_penalty(len(tokens), alpha),
-        log_probability=log_probability,
-        token_log_probabilities=tuple(log_p),
-        finished=finished,
-    )
+    return Hypothesis(tokens=tuple(tokens[:-1] if finished else tokens),
+                      score=log_probability / length_penalty(len(tokens), alpha), log_probability=log_probability,
+                      token_log_probabilities=tuple(log_p), finished=finished)

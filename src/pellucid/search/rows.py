@@ -40,11 +40,8 @@ class Rows:
 
     def append(self, tokens: Tensor, log_p: Tensor) -> Rows:
         """One token a row: tokens [R], log_p [R]."""
-        return Rows(
-            self.sentences,
-            torch.cat([self.tokens, tokens[:, None]], dim=1),
-            torch.cat([self.log_p, log_p[:, None]], dim=1),
-        )
+        return Rows(self.sentences, torch.cat([self.tokens, tokens[:, None]], dim=1),
+                    torch.cat([self.log_p, log_p[:, None]], dim=1))
 
 
 def ranked(hypotheses: list[Hypothesis]) -> list[Hypothesis]:

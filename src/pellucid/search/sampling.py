@@ -48,11 +48,8 @@ def sample(step: Step[Source, State], state: State, rules: Rules) -> list[list[H
 def uniforms(rules: Rules) -> Tensor:
     """The uniform numbers in [0, 1) of every sample: [N · n_best, max_length], float64."""
     options = rules.options
-    streams = [
-        numpy.random.Generator(numpy.random.Philox(numpy.random.SeedSequence([options.seed, index, number])))
-        for index in rules.indices
-        for number in range(options.n_best)
-    ]
+    streams = [numpy.random.Generator(numpy.random.Philox(numpy.random.SeedSequence([options.seed, index, number])))
+               for index in rules.indices for number in range(options.n_best)]
     return torch.from_numpy(numpy.stack([stream.random(options.max_length) for stream in streams]))
 
 

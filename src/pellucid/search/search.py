@@ -19,15 +19,9 @@ Source = TypeVar("Source")
 State = TypeVar("State")
 
 
-def search(
-    step: Step[Source, State],
-    source: Source,
-    sentences: int,
-    options: SearchOptions,
-    specials: Specials,
-    prefixes: Sequence[Sequence[int]] | None = None,
-    indices: Sequence[int] | None = None,
-) -> list[list[Hypothesis]]:
+def search(step: Step[Source, State], source: Source, sentences: int, options: SearchOptions, specials: Specials,
+           prefixes: Sequence[Sequence[int]] | None = None,
+           indices: Sequence[int] | None = None) -> list[list[Hypothesis]]:
     """Sample, search greedily or search with a beam, as `options` say.
 
     A sentence's hypotheses depend on the sentence, its prefix, its index (samples only) and the options: not on the

@@ -10,23 +10,20 @@ _FUTURE = ("ai", "as", "a", "ons", "ont")
 _IMPERFECT = ("ais", "ais", "ait", "ions", "aient")
 
 # infinitive: present (je, tu, il, nous, ils), stem of the future, past participle
-_IRREGULAR = {
-    "être": ("suis es est sommes sont", "ser", "été"),
-    "avoir": ("ai as a avons ont", "aur", "eu"),
-    "aller": ("vais vas va allons vont", "ir", "allé"),
-    "venir": ("viens viens vient venons viennent", "viendr", "venu"),
-    "partir": ("pars pars part partons partent", "partir", "parti"),
-    "dormir": ("dors dors dort dormons dorment", "dormir", "dormi"),
-    "faire": ("fais fais fait faisons font", "fer", "fait"),
-    "voir": ("vois vois voit voyons voient", "verr", "vu"),
-    "prendre": ("prends prends prend prenons prennent", "prendr", "pris"),
-    "mettre": ("mets mets met mettons mettent", "mettr", "mis"),
-    "lire": ("lis lis lit lisons lisent", "lir", "lu"),
-    "écrire": ("écris écris écrit écrivons écrivent", "écrir", "écrit"),
-    "boire": ("bois bois boit buvons boivent", "boir", "bu"),
-    "ouvrir": ("ouvre ouvres ouvre ouvrons ouvrent", "ouvrir", "ouvert"),
-    "acheter": ("achète achètes achète achetons achètent", "achèter", "acheté"),
-}
+_IRREGULAR = {"être": ("suis es est sommes sont", "ser", "été"), "avoir": ("ai as a avons ont", "aur", "eu"),
+              "aller": ("vais vas va allons vont", "ir", "allé"),
+              "venir": ("viens viens vient venons viennent", "viendr", "venu"),
+              "partir": ("pars pars part partons partent", "partir", "parti"),
+              "dormir": ("dors dors dort dormons dorment", "dormir", "dormi"),
+              "faire": ("fais fais fait faisons font", "fer", "fait"),
+              "voir": ("vois vois voit voyons voient", "verr", "vu"),
+              "prendre": ("prends prends prend prenons prennent", "prendr", "pris"),
+              "mettre": ("mets mets met mettons mettent", "mettr", "mis"),
+              "lire": ("lis lis lit lisons lisent", "lir", "lu"),
+              "écrire": ("écris écris écrit écrivons écrivent", "écrir", "écrit"),
+              "boire": ("bois bois boit buvons boivent", "boir", "bu"),
+              "ouvrir": ("ouvre ouvres ouvre ouvrons ouvrent", "ouvrir", "ouvert"),
+              "acheter": ("achète achètes achète achetons achètent", "achèter", "acheté")}
 _STATES = {"être": "ét", "avoir": "av", "aimer": "aim"}
 _WITH_ETRE = ("aller", "venir", "partir", "arriver")
 
@@ -81,13 +78,9 @@ def conjugate(infinitive: str) -> Conjugation:
         present = tuple(stem + ending for ending in ("is", "is", "it", "issons", "issent"))
         future, participle = infinitive, stem + "i"
     state = _STATES.get(infinitive)
-    return Conjugation(
-        present=present,
-        future=tuple(future + ending for ending in _FUTURE),
-        imperfect=tuple(state + ending for ending in _IMPERFECT) if state else (),
-        participle=participle,
-        with_etre=infinitive in _WITH_ETRE,
-    )
+    return Conjugation(present=present, future=tuple(future + ending for ending in _FUTURE),
+                       imperfect=tuple(state + ending for ending in _IMPERFECT) if state else (), participle=participle,
+                       with_etre=infinitive in _WITH_ETRE)
 
 
 _ETRE, _AVOIR = conjugate("être"), conjugate("avoir")

@@ -26,20 +26,14 @@ _UNOWNED = ("man", "woman", "king", "queen", "boy", "girl", "nurse", "actress") 
 _PRONOUNS = PRONOUNS + 2 * tuple(p for p in PRONOUNS if p.person in (JE, TU, NOUS))  # the forms only these have
 
 # what may stand before a noun, the likelier the oftener; "own" is any possessive, "number" any number
-_SUBJECT = (
-    ("the", "the", "the", "own", "own", "a", "this", "every"),
-    ("the", "the", "number", "some", "many", "these", "own"),
-)
+_SUBJECT = (("the", "the", "the", "own", "own", "a", "this", "every"),
+            ("the", "the", "number", "some", "many", "these", "own"))
 _OBJECT = {
     "statement": (("the", "the", "a", "a", "own", "this"), ("the", "some", "number", "number", "many", "these", "own")),
     "negation": (("the", "the", "a", "own", "this"), ("the", "any", "any", "these", "own")),
-    "question": (("the", "the", "a", "own", "this"), ("the", "any", "number", "these", "own")),
-}
-_UNCOUNTED = {
-    "statement": ("the", "some", "some", "own", "this"),
-    "negation": ("the", "any", "any", "own", "this"),
-    "question": ("the", "any", "any", "own", "this"),
-}
+    "question": (("the", "the", "a", "own", "this"), ("the", "any", "number", "these", "own"))}
+_UNCOUNTED = {"statement": ("the", "some", "some", "own", "this"), "negation": ("the", "any", "any", "own", "this"),
+              "question": ("the", "any", "any", "own", "this")}
 _DEFINITE = (("the", "the", "own", "this"), ("the", "the", "own", "these"))
 _HAD = {  # after have: "the" would need a story, and is left to the other verbs
     "statement": (("a",), ("number", "number", "many", "some")),
@@ -56,14 +50,9 @@ def noun_phrase(
         article = "no"
     else:
         article = "some" if determiner == "any" else determiner
-    return Phrase(
-        english.noun_phrase(determiner, noun, plural, adjective),
-        french.noun_phrase(article, noun, plural, adjective),
-        ILS if plural else IL,
-        noun.feminine,
-        (noun.english,),
-        ((adjective.english, noun.english),) if adjective else (),
-    )
+    return Phrase(english.noun_phrase(determiner, noun, plural, adjective),
+                  french.noun_phrase(article, noun, plural, adjective), ILS if plural else IL, noun.feminine,
+                  (noun.english,), ((adjective.english, noun.english),) if adjective else ())
 
 
 def subject(random: Random, animal: bool = False, known: bool = False) -> Phrase:
@@ -124,14 +113,9 @@ def owned(random: Random, noun: Noun) -> Phrase:
         owner = random.choice(NAMES) if random.random() < 0.4 else definite(random, random.choice(PEOPLE), plural=False)
     plural = random.random() < 0.3
     bare = noun_phrase("the", noun, plural)
-    return Phrase(
-        f"{owner.english} 's {noun.english_plural if plural else noun.english}",
-        f"{bare.french} de {owner.french}",
-        bare.person,
-        bare.feminine,
-        bare.heads,
-        ((owner.heads[0], noun.english),),
-    )
+    return Phrase(f"{owner.english} 's {noun.english_plural if plural else noun.english}",
+                  f"{bare.french} de {owner.french}", bare.person, bare.feminine, bare.heads,
+                  ((owner.heads[0], noun.english),))
 
 
 def _couple(random: Random) -> Phrase:
@@ -141,13 +125,8 @@ def _couple(random: Random) -> Phrase:
     else:
         first, second = random.sample(PEOPLE, 2)
         one, two = noun_phrase("the", first), noun_phrase("the", second)
-    return Phrase(
-        f"{one.english} and {two.english}",
-        f"{one.french} et {two.french}",
-        ILS,
-        one.feminine and two.feminine,
-        one.heads + two.heads,
-    )
+    return Phrase(f"{one.english} and {two.english}", f"{one.french} et {two.french}", ILS,
+                  one.feminine and two.feminine, one.heads + two.heads)
 
 
 def _described(
@@ -220,11 +199,8 @@ _FUTURE = (Phrase("tomorrow", "demain"), Phrase("next week", "la semaine prochai
 _DAILY = (
     Phrase("every day", "tous les jours"), Phrase("in the morning", "le matin"), Phrase("in the evening", "le soir"),
 )  # fmt: skip
-_ONCE = {
-    "present": (Phrase("today", "aujourd'hui"), Phrase("now", "maintenant")),
-    "past": 2 * _PAST + _ON_DAY,
-    "future": 2 * _FUTURE + _ON_DAY,
-}
+_ONCE = {"present": (Phrase("today", "aujourd'hui"), Phrase("now", "maintenant")), "past": 2 * _PAST + _ON_DAY,
+         "future": 2 * _FUTURE + _ON_DAY}
 _HABIT = 2 * _DAILY + _ON_DAYS
 
 

@@ -72,9 +72,5 @@ def splits(train: int = 60_000, validation: int = 1_000, test: int = 1_500, seed
     tested = [(pair, True) for pair in novel] + [(pair, False) for pair in known[: test - test // 3]]
     random.shuffle(tested)
     rest = known[test - test // 3 :]
-    return Splits(
-        train=rest[validation:],
-        validation=rest[:validation],
-        test=[pair for pair, _ in tested],
-        test_novel=[is_novel for _, is_novel in tested],
-    )
+    return Splits(train=rest[validation:], validation=rest[:validation], test=[pair for pair, _ in tested],
+                  test_novel=[is_novel for _, is_novel in tested])

@@ -73,11 +73,8 @@ def stated(clause: Clause) -> Pair:
 
 def asked(clause: Clause, english_word: str = "", french_word: str = "") -> Pair:
     """The clause as a question (est-ce que), perhaps after where, when, why or what."""
-    return _pair(
-        f"{english_word} {english.question(clause)} ?".lstrip(),
-        f"{french_word} est-ce que {french.statement(clause)} ?".lstrip(),
-        clause,
-    )
+    return _pair(f"{english_word} {english.question(clause)} ?".lstrip(),
+                 f"{french_word} est-ce que {french.statement(clause)} ?".lstrip(), clause)
 
 
 def _pair(english_text: str, french_text: str, *parts: Clause) -> Pair:
@@ -107,8 +104,7 @@ def _fronted(random: Random) -> Pair:
         return stated(clause)
     when = phrases.time(random, clause.tense, habitual=False)
     return _pair(
-        f"{when.english} , {english.statement(clause)} .", f"{when.french} , {french.statement(clause)} .", clause
-    )
+        f"{when.english} , {english.statement(clause)} .", f"{when.french} , {french.statement(clause)} .", clause)
 
 
 def _asked_about(random: Random) -> Pair:
@@ -140,14 +136,9 @@ def _with_relative(random: Random) -> Pair:
     """The boy who sings in the garden is happy."""
     someone = phrases.definite(random, random.choice(PEOPLE))
     inner = random.choice((clauses.transitive, clauses.intransitive))(random, "statement", "", someone)
-    known = Phrase(
-        f"{someone.english} who {english.predicate(inner)}",
-        f"{someone.french} qui {french.predicate(inner)}",
-        someone.person,
-        someone.feminine,
-        someone.heads,
-        (*((who, inner.verb.english) for who in someone.heads), *_joins(inner)),
-    )
+    known = Phrase(f"{someone.english} who {english.predicate(inner)}",
+                   f"{someone.french} qui {french.predicate(inner)}", someone.person, someone.feminine, someone.heads,
+                   (*((who, inner.verb.english) for who in someone.heads), *_joins(inner)))
     while True:
         kind = random.choice((clauses.intransitive, clauses.motion, clauses.being, clauses.being))
         outer = kind(random, "statement", "time", known)
@@ -176,12 +167,8 @@ def _joined(random: Random) -> Pair:
     else:
         second = Clause(other, first.verb, first.tense, "not")
         link = "mais"
-    return _pair(
-        f"{english.statement(first)} {kind} {english.statement(second)} .",
-        f"{french.statement(first)} {link} {french.statement(second)} .",
-        first,
-        second,
-    )
+    return _pair(f"{english.statement(first)} {kind} {english.statement(second)} .",
+                 f"{french.statement(first)} {link} {french.statement(second)} .", first, second)
 
 
 def _because(random: Random) -> Pair:
@@ -192,17 +179,13 @@ def _because(random: Random) -> Pair:
     verb, negation, states = random.choice(_REASONS)
     tense = random.choice(TENSES)
     stand_in = next(
-        p for p in PRONOUNS if p.person == subject.person and (p.feminine == subject.feminine or p.person != IL)
-    )
+        p for p in PRONOUNS if p.person == subject.person and (p.feminine == subject.feminine or p.person != IL))
     state = clauses.agreeing(replace(stand_in, feminine=subject.feminine), random.choice(states.split()))
     first = Clause(subject, VERBS[verb], tense, negation)
     second = Clause(stand_in, VERBS["be"], tense, complement=state)
-    return _pair(
-        f"{english.statement(first)} because {english.statement(second)} .",
-        f"{french.statement(first)} parce que {french.statement(second)} .",
-        first,
-        replace(second, subject=subject),
-    )
+    return _pair(f"{english.statement(first)} because {english.statement(second)} .",
+                 f"{french.statement(first)} parce que {french.statement(second)} .", first,
+                 replace(second, subject=subject))
 
 
 def _existing(random: Random) -> Pair:
@@ -224,8 +207,5 @@ def _existing(random: Random) -> Pair:
     mark = "?" if mood == "question" else "."
     avoir = french.existence(tense, mood == "negation")
     prefix = "est-ce que " if mood == "question" else ""
-    return _pair(
-        f"{there.strip()} {what.english} {where.english} {mark}",
-        f"{prefix}{avoir} {what.french} {where.french} {mark}",
-        Clause(what, VERBS["be"], tense),
-    )
+    return _pair(f"{there.strip()} {what.english} {where.english} {mark}",
+                 f"{prefix}{avoir} {what.french} {where.french} {mark}", Clause(what, VERBS["be"], tense))
