@@ -185,8 +185,8 @@ def draw_decoding() -> str:
     (ways,) = [node.value for node in tree(path).body if isinstance(node, ast.AnnAssign)
                and ast.unparse(node.target) == "WAYS"]
     assert isinstance(ways, ast.Dict)
-    lines = ["```text", "runs/run.py: Run.generate → runs/texts.py: answers → runs/decoder.py: Decoder, which takes the",
-             "first way that does not refuse, and for a batch that is refused the next one:", ""]
+    lines = ["```text", "runs/run.py: Run.generate → runs/texts.py: answers → runs/decoder.py: Decoder, which takes",
+             "the first way that does not refuse, and for a batch that is refused the next one:", ""]
     for number, (key, value) in enumerate(zip(ways.keys, ways.values, strict=True), start=1):
         assert isinstance(key, ast.Constant)
         assert isinstance(value, ast.Name)

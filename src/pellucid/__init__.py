@@ -7,8 +7,6 @@
 Importing this imports no torch; the names below are fetched when they are first used.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"

@@ -1,7 +1,5 @@
 """What a user can get wrong, each kind with its exit code; the command line prints them without a traceback."""
 
-from __future__ import annotations
-
 
 class UserError(ValueError):
     """A mistake outside the program: one screen that says what, where, why, and what to do.

@@ -4,8 +4,6 @@ A file is written beside its place, flushed to the disk, and renamed over it; a 
 the old one or the new one, never half of either.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

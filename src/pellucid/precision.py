@@ -3,8 +3,6 @@
 Weights, sums of gradients, norms and the optimizer stay fp32.
 """
 
-from __future__ import annotations
-
 import os
 
 import torch

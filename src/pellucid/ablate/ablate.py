@@ -1,7 +1,5 @@
 """`pellucid ablate` from end to end: read, plan, run what is missing, report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

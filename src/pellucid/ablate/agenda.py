@@ -1,7 +1,5 @@
 """Everything that a study will run, known before anything does: each run's configuration, folder and commands."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What an update of a cell costs, measured for a second: for the dry run, and for budgets of tokens or minutes."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import time

@@ -1,7 +1,5 @@
 """The cells of a study, and what tells one from another: its resolved configuration, never its place in the grid."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -98,8 +96,8 @@ def _config(study: Study, levels: dict[str, str], label: str) -> RunConfig:
     config = from_mapping(mapping)
     try:
         check(config.model)
-    except ValueError as error:
-        raise ConfigError(f"the cell {label} cannot be built", where="factors", why=str(error),
+    except ConfigError as error:
+        raise ConfigError(f"the cell {label} cannot be built", where="factors", why=error.what,
                           fix="leave that value out, or set design: one_at_a_time") from error
     return config
 

@@ -1,7 +1,5 @@
 """What a run of a study came to, kept in one small file a run that grows stage by stage."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,8 +1,6 @@
 """Runs what is planned and missing: a process a stage, several runs at once, each stage's result on the disk before the
 next begins. Killed at any moment, the same call goes on from there."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

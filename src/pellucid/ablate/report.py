@@ -1,7 +1,5 @@
 """What a study leaves: results.csv, report.md, report.tex, report.html and figures/, all from the runs' outcomes."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Sequence

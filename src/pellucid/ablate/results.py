@@ -1,7 +1,5 @@
 """From what every run came to, what can be said of each cell: means, differences to its baseline, what else differs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean

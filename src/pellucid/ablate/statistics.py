@@ -4,8 +4,6 @@ The distribution has a closed form there (Abramowitz and Stegun 1964, 26.7.3 and
 suffice; tests hold all of it against scipy, and the coverage and error rates against simulation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A factor is a configuration key with its values, or a name with bundles of keys:
 ``{model.position: [sinusoidal, none], part: {all: {}, one head: {model.n_heads: 1}}}``.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal

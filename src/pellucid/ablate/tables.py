@@ -1,7 +1,5 @@
 """The tables of a report, as text in cells: written once, and set in Markdown, LaTeX and HTML."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What can be typed? One short file a verb; verbs are imported when they are called, so that help costs nothing."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

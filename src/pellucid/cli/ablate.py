@@ -1,7 +1,5 @@
 """pellucid ablate STUDY"""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

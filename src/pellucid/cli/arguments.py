@@ -1,7 +1,5 @@
 """Reading the command line: a verb's own flags by tyro, and any configuration key as ``--section.key value``."""
 
-from __future__ import annotations
-
 import dataclasses
 import types
 import typing

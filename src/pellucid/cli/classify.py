@@ -1,7 +1,5 @@
 """pellucid classify RUN"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

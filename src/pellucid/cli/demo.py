@@ -1,7 +1,5 @@
 """pellucid demo"""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """pellucid evaluate RUN [RUN …]"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """pellucid generate RUN (= translate)"""
 
-from __future__ import annotations
-
 import gc
 import json
 import sys

@@ -1,7 +1,5 @@
 """pellucid inspect RUN"""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

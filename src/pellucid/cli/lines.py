@@ -1,7 +1,5 @@
 """Lines in and lines out: standard input or a file, strict UTF-8, one line for one line."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import sys

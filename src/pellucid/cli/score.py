@@ -1,7 +1,5 @@
 """pellucid score RUN --source F --target F"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

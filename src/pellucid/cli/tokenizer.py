@@ -1,7 +1,5 @@
 """pellucid tokenizer train|show"""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """pellucid train CONFIG"""
 
-from __future__ import annotations
-
 import json
 import shlex
 import signal

@@ -4,8 +4,6 @@ Beside them: how a mapping becomes one of them (mapping.py, reader.py), and what
 Imports neither torch nor numpy.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What a configuration's types cannot say: which numbers are in range, and which values contradict each other."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

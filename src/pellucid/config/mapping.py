@@ -1,7 +1,5 @@
 """A mapping → a configuration, checked by name, type and range, and back. Defaults < recipe or file < flags."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -4,8 +4,6 @@ Only the types that configurations and studies need: bool, int, float, str, Lite
 dataclasses, and mappings, which are taken as they stand.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import math

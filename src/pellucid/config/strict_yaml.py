@@ -1,7 +1,5 @@
 """YAML as plain data: each key once, and nothing inside itself or deeper than people write."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

@@ -6,8 +6,6 @@ as a whole when the epoch begins, since the lengths decide who stands beside who
 memory holds only the pages in use, and the system removes them with the process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import tempfile

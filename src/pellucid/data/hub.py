@@ -4,8 +4,6 @@ An address is ``hub:owner/name``, with ``:configuration`` and ``#split`` where t
 ``hub:wmt/wmt14:de-en#validation``. A local folder of data files stands for owner/name too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

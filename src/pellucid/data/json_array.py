@@ -1,7 +1,5 @@
 """The values of one JSON array, read as a stream: what is held is a window of the file, whatever its size."""
 
-from __future__ import annotations
-
 import codecs
 import json
 from collections.abc import Iterator

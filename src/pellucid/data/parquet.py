@@ -1,7 +1,5 @@
 """Rows of a Parquet file."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import tempfile

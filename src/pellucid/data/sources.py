@@ -4,8 +4,6 @@
 an empty side is a pair, so that the n-th pair is the n-th line of the file.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

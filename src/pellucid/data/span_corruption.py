@@ -9,8 +9,6 @@ what was lost.
 a lost span; here every way to place the spans is as likely as another, since a short text may lose only one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from random import Random

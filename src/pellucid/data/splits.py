@@ -5,8 +5,6 @@ every source text at a place in [0, 1), and each split owns an interval of it. S
 is the same in every run and on every machine, and nothing need be held or shuffled.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Iterator

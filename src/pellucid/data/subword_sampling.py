@@ -4,8 +4,6 @@
 The text comes from the ids, which hold it whole (what is unknown stays unknown), so the corpus need keep nothing else.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from pellucid.data.tokenizers.interface import BOS, EOS

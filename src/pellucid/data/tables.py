@@ -3,8 +3,6 @@
 TSV has no quoting: a tab ends a cell and nothing else does. JSON fields may be nested: ``translation.de``.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterator, Sequence

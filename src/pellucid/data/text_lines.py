@@ -4,8 +4,6 @@ Only ``\n`` and ``\r\n`` end a line, so a file has as many lines as ``wc -l`` co
 not ended). ``str.splitlines`` would also break at U+2028, U+0085, form feeds and others, and shift every pair after.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import difflib

@@ -1,7 +1,5 @@
 """For each kind of finding in data: what it is, from which share it is how bad, what it costs, what to do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pellucid.doctor.finding import Severity, by_share

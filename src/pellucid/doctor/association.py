@@ -11,8 +11,6 @@ lines drawn apart,
 with p₁ counted in pairs and p₀ in lines far apart; a term for the lengths joins them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

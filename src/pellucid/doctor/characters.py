@@ -1,7 +1,5 @@
 """Characters that stand in a text by mistake: text decoded twice, lost characters, control characters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """`pellucid doctor`: the data, the environment and, for a run folder, whether all in it is whole and can be resumed."""
 
-from __future__ import annotations
-
 import dataclasses
 import tempfile
 from collections.abc import Callable
@@ -15,7 +13,7 @@ from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.doctor.examine import examine
 from pellucid.doctor.finding import SEVERITIES, Example, Finding
 from pellucid.doctor.machine import look_around
-from pellucid.errors import CheckpointError, ConfigError, DataError
+from pellucid.errors import CheckpointError, DataError
 from pellucid.files import check_folder, read_json
 from pellucid.model.build import check
 from pellucid.runs.checkpoint import AVERAGE
@@ -52,10 +50,7 @@ def check_up(config: RunConfig, run: Path | None, out: Path, progress: Callable[
     Raises:
         ConfigError: a configuration that could not be trained whatever the data.
     """
-    try:
-        check(config.model)
-    except ValueError as error:
-        raise ConfigError(str(error), where="model") from error
+    check(config.model)
     config = dataclasses.replace(config, tokenizer=tokenizer_options(config))
     with tempfile.TemporaryDirectory() as folder:
         is_runs = run is not None and (run / "data").exists() and read_config(run).data == config.data

@@ -5,8 +5,6 @@ pairs, only those whose source hashes into a shrinking part of the range are kep
 part is of the whole. All pairs of equal sources are kept or left out together, in every split.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """All that can be said about the data of a configuration, in two passes over each file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

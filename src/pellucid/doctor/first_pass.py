@@ -1,7 +1,5 @@
 """The first pass over the files: counts and samples, on which the second pass judges."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What is wrong with labels: unknown outside of training, empty, rare, misspelt, or two for one text."""
 
-from __future__ import annotations
-
 import difflib
 from collections import Counter
 from collections.abc import Sequence

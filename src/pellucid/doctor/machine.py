@@ -1,7 +1,5 @@
 """What this machine offers a run, and what it lacks: processor, threads, precision, compiler, disk."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

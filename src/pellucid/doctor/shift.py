@@ -5,8 +5,6 @@ line's log-likelihood ratio at that offset (see `association`; 0 for the last st
 CHANGE nats. Its best path (Viterbi 1967) is found by blocks of lines, then each change is placed to the line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ A vocabulary suits the data when 95 % of its pieces are seen a hundred times in 
 are hardly learned.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence

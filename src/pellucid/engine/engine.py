@@ -11,8 +11,6 @@ It serves softmax attention without bias, rotation or window, on a CPU with comp
 model has that it does not know. Who decodes that is decided in runs/decoder.py.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Imports no torch: a run whose weights were packed once is decoded again without 
 `greedy_search` and `beam_search` find over the engine (engine/engine.py), which packs the weights.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ They lie in a folder that is named by all that they were made from: the weights,
 one name never changes, and of each run and precision the last few are kept.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

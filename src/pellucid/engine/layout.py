@@ -1,8 +1,6 @@
 """What Python and the kernels of decoding share: the numbers and the structures of kernels/decoding.h and search.cpp,
 name by name; what they mean stands there."""
 
-from __future__ import annotations
-
 import ctypes
 from ctypes import c_float, c_int64, c_void_p
 from enum import IntEnum

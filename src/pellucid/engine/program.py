@@ -4,8 +4,6 @@ What is written here is the layer as `model/` has it; what each operation comput
 A product of a row has the same bits whatever the other rows are.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Several batches at once, each on a thread of its own: nobody waits for anybody inside a step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar

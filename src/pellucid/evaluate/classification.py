@@ -4,8 +4,6 @@
 gives 0. Macro-F1 is the mean F1 of the labels that occur among the true or the predicted, as scikit-learn has it.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field

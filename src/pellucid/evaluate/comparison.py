@@ -1,7 +1,5 @@
 """Runs beside each other: every score with both tests, where they differ, and the page that tells it."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

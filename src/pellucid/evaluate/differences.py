@@ -1,7 +1,5 @@
 """Where two systems differ: by the length of the sentences, by how frequent the words are, and in which sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

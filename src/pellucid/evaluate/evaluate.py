@@ -1,7 +1,5 @@
 """`pellucid evaluate`: runs against data they never saw, each with its scores and intervals, and against each other."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

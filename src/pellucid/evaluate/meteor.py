@@ -5,8 +5,6 @@
 its synonym stage, which needs WordNet. Reported as ``METEOR(exact+stem)``; the stems are English.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Perplexity: ``exp(Σ −log p(token) / tokens)``, the exponential of the mean negative log-likelihood per token."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

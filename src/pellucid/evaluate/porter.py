@@ -5,8 +5,6 @@ by others are not included. A word is seen as consonants and vowels, ``[C](VC)áµ
 step has a table of endings, takes the longest one that the word has, and replaces it if the part before is long enough.
 """
 
-from __future__ import annotations
-
 STEP_1A = {"sses": "ss", "ies": "i", "ss": "ss", "s": ""}
 STEP_2 = {
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "abli": "able", "alli": "al",

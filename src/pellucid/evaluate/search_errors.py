@@ -2,8 +2,6 @@
 output more than the reference (Stahlberg and Byrne 2019, "On NMT Search Errors and Model Errors: Cat Got Your
 Tongue?")."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

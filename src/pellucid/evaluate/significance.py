@@ -7,8 +7,6 @@ Approximate randomisation: Riezler and Maxwell (2005), "On Some Pitfalls in Auto
 Testing for MT".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final

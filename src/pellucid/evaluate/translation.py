@@ -5,8 +5,6 @@ for Clarity in Reporting BLEU Scores"), with its signatures. Scores are on the 0
 better, and it can pass 100.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Sentences to look at: what the model makes of them, and where every head looked while it did."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Small pieces of HTML: text made safe, tables, pictures as data, and attention maps whose labels are text."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io

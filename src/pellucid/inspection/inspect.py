@@ -1,7 +1,5 @@
 """`pellucid inspect`: everything there is to see of a run, as PNG files and one page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Numbers about heads and parameters: how widely a head looks, how far, how much it matters, how large each part is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The page of an inspection: one HTML file that asks nothing of anyone. Pictures are data inside of it, its style is in
 its head, it has no script, and its policy forbids the browser to fetch anything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

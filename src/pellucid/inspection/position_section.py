@@ -1,7 +1,5 @@
 """The section of the page that shows what the model knows of order."""
 
-from __future__ import annotations
-
 from pellucid.inspection.html import paragraph, picture
 from pellucid.inspection.page import Save, Section
 from pellucid.inspection.position_figures import bias_curves, bias_matrices, encoding, rotation

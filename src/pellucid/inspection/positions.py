@@ -1,7 +1,5 @@
 """Positions as numbers to draw: what each scheme adds, turns or prefers, asked of the model's own parts."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

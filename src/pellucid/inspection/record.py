@@ -1,8 +1,6 @@
 """Attention weights, recorded by hooks on its functions: nothing in the model knows of it, and training is never
 slowed."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The sections of the page, each with its pictures; what a run has no record of is said in a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shapes of one example on its way through the network, recorded by hooks."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """nn/scaled_dot_product_attention.py by the fastest way that there is here: compiled, or fused by torch."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 from ctypes import c_float, c_int64, c_void_p

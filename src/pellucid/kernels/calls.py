@@ -5,8 +5,6 @@ Loading is a choice of the process, as the number of threads is: `pellucid train
 computes the plain equations until `load` is called.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ The rows go through in chunks that fit the processor's cache (on a GPU: that kee
 taken in the same pass.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

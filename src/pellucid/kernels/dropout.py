@@ -1,8 +1,6 @@
 """nn/dropout.py in one pass: compiled, or as torch does it. On a CPU p is rounded to a multiple of 2^-32, and scaled
 by."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

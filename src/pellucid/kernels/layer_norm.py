@@ -1,7 +1,5 @@
 """nn/layer_norm.py in one pass: compiled, or fused by torch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """nn/r_drop.py in chunks of rows, as kernels/cross_entropy.py goes through them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

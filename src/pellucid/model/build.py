@@ -1,13 +1,12 @@
 """ModelConfig → model: the only file where strings become parts, and where impossible pairs are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from torch import nn
 
 from pellucid.config import ModelConfig
+from pellucid.errors import ConfigError
 from pellucid.model.classifier import Classifier, FirstPooling, MaxPooling, MeanPooling
 from pellucid.model.decoder import Decoder, DecoderLayer
 from pellucid.model.encoder import Encoder, EncoderLayer
@@ -91,7 +90,7 @@ def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: 
         seed: of the initial weights.
 
     Raises:
-        ValueError: an unknown name (the known ones are listed), or parts that do not go together.
+        ConfigError (a ValueError): an unknown name (the known ones are listed), or parts that do not go together.
     """
     check(config)
     if shared and source_vocab != target_vocab:
@@ -122,7 +121,7 @@ def check(config: ModelConfig) -> None:
     """Refuses unknown names, and pairs of parts that cannot work together, before anything is built.
 
     Raises:
-        ValueError: which key, what it is, what it could be.
+        ConfigError: which key, what it is, what it could be.
     """
     _check_name("position", config.position, POSITIONS)
     _check_name("norm", config.norm, NORMS)
@@ -132,21 +131,25 @@ def check(config: ModelConfig) -> None:
     _check_name("pooling", config.pooling, POOLINGS)
     position, attention = POSITIONS[config.position].kind, ATTENTIONS[config.attention].kind
     if config.d_model % config.n_heads:
-        raise ValueError(f"model.d_model {config.d_model} is not divisible by model.n_heads {config.n_heads}")
+        raise _refusal(f"model.d_model {config.d_model} is not divisible by model.n_heads {config.n_heads}")
     if position.door == "bias" and not attention.accepts_bias:
-        raise ValueError(f"model.position {config.position} adds a bias to the scores, and model.attention "
-                         f"{config.attention} has no scores to add it to")
+        raise _refusal(f"model.position {config.position} adds a bias to the scores, and model.attention "
+                       f"{config.attention} has no scores to add it to")
     if position.door == "rotate" and not attention.accepts_rotation:
-        raise ValueError(f"model.position {config.position} turns queries and keys, and model.attention "
-                         f"{config.attention} would lose the turn in its features")
+        raise _refusal(f"model.position {config.position} turns queries and keys, and model.attention "
+                       f"{config.attention} would lose the turn in its features")
     if config.attention_dropout and attention is LinearAttention:
-        raise ValueError(f"model.attention {config.attention} has no weights for model.attention_dropout to drop")
+        raise _refusal(f"model.attention {config.attention} has no weights for model.attention_dropout to drop")
     if position is RotaryPosition and _key_width(config) % 2:
         width = "d_model / n_heads" if config.d_key is None else "d_key"
-        raise ValueError(f"model.position rotary turns pairs of features: {width} must be even, not "
-                         f"{_key_width(config)}")
+        raise _refusal(f"model.position rotary turns pairs of features: {width} must be even, not "
+                       f"{_key_width(config)}")
     if position is TransformerXlPosition and config.d_key is not None:
-        raise ValueError("model.position transformer_xl has keys of its own, and no model.d_key")
+        raise _refusal("model.position transformer_xl has keys of its own, and no model.d_key")
+
+
+def _refusal(what: str) -> ConfigError:
+    return ConfigError(what, where="model")
 
 
 def _key_width(config: ModelConfig) -> int:
@@ -155,7 +158,7 @@ def _key_width(config: ModelConfig) -> int:
 
 def _check_name(key: str, name: str, choices: Iterable[str]) -> None:
     if name not in choices:
-        raise ValueError(f"model.{key} {name!r} is unknown; choose {', '.join(choices)}")
+        raise _refusal(f"model.{key} {name!r} is unknown; choose {', '.join(choices)}")
 
 
 def _window(config: ModelConfig) -> int | None:

@@ -1,7 +1,5 @@
 """A sequence classifier: the encoder, a pool over the real tokens, and a two-layer head."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """The encoder: the left half of Figure 1 (section 3.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn

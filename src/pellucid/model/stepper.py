@@ -1,7 +1,5 @@
 """The Transformer behind the step that search sees."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass

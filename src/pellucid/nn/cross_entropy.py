@@ -3,8 +3,6 @@ r"""Label-smoothed cross-entropy (section 5.4; Szegedy et al. 2016).
 .. math:: \ell = -\sum_v q_v \log\mathrm{softmax}(hW^\top)_v, \qquad q_v = (1 - \epsilon)\,[v = y] + \epsilon / V
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from pellucid.kernels import cross_entropy

@@ -3,8 +3,6 @@ r"""Dropout (section 5.4; Srivastava et al. 2014): a feature survives with proba
 .. math:: \mathrm{Dropout}(x) = x \odot m / (1 - p), \qquad m_i \sim \mathrm{Bernoulli}(1 - p)
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -3,8 +3,6 @@ r"""Token embeddings and the output projection (section 3.4): :math:`\sqrt{D}\,E
 The two may be one matrix, and √D lives here alone.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

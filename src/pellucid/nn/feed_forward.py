@@ -3,8 +3,6 @@ r"""The position-wise feed-forward layer, equation (2), section 3.3, and its gat
 .. math:: \mathrm{FFN}(x) = \max(0, xW_1 + b_1) W_2 + b_2, \qquad \mathrm{GLU}(x) = \big(g(xW_g) \odot xW_1\big) W_2
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch.nn.functional as F

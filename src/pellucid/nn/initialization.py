@@ -6,8 +6,6 @@ Each parameter draws from a generator of its own, seeded by the run's seed and t
 a part never changes how another one starts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping

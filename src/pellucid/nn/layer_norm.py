@@ -3,8 +3,6 @@ r"""Normalisation over the features of one position (section 3.1; Ba et al. 2016
 .. math:: \mathrm{LayerNorm}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -7,8 +7,6 @@ r"""Linear attention (Katharopoulos et al. 2020): softmax replaced by a product 
 With a causal pattern the sums run over s ≤ t.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -4,8 +4,6 @@ Every scheme opens at most one of three doors: ``embed`` adds to the token embed
 turns queries and keys, ``bias`` adds to the scores, in every self-attention. Who passes does not know which is open.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal, get_args
 

@@ -7,8 +7,6 @@ with the label-smoothed cross-entropies of both passes. This is half of the pape
 paper's and a target weighs as much as it does without: where p = q, ℓ is the plain loss.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from pellucid.kernels import r_drop

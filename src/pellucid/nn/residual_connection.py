@@ -7,8 +7,6 @@ Dropout (section 5.4) falls on f's output. Each class says how much of x it keep
 needs a norm at its end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

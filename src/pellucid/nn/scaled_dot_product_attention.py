@@ -3,8 +3,6 @@ r"""Scaled dot-product attention, equation (1), section 3.2.1.
 .. math:: \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\big(QK^\top / \sqrt{d_k} + \text{bias}\big)\,V
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """The peak memory of a whole process, training or decoding: what a rehearsal found, and what is beside tensors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """How fast an update is here: a few real ones, on batches of the lengths that training will see."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Whether training fits into a memory, and the largest batch that does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

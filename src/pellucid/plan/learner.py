@@ -1,7 +1,5 @@
 """A learner on given batches, which writes nothing: rehearsed for its memory, or run for its time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

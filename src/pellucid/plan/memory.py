@@ -1,7 +1,5 @@
 """Peak memory of training and of decoding, by what holds it: a rehearsal of an update, of averaging, of a search."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`pellucid plan`: what a configuration will take, before anything runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -9,7 +7,6 @@ from dataclasses import asdict, dataclass
 import torch
 
 from pellucid.config import RunConfig
-from pellucid.errors import ConfigError
 from pellucid.inspection.measures import Part, parameters_by_part
 from pellucid.model.build import check
 from pellucid.plan.budget import Budget, Machine, decoding, look_at_machine, training
@@ -78,10 +75,7 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
     Raises:
         UserError: what training would stop at before its first step, missing data aside.
     """
-    try:
-        check(config.model)
-    except ValueError as error:
-        raise ConfigError(str(error), where="model") from error
+    check(config.model)
     say("looking at this machine")
     machine = look_at_machine(config)
     workload = workload_of(config, say)

@@ -4,8 +4,6 @@ oneDNN makes machine code for each new shape of a bf16 product, and `precision.k
 an epoch of batches leaves thousands behind: of a small model they are the largest part of the memory.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -4,8 +4,6 @@ The products of one small batch, whose numbers of tokens are no other size of th
 as long as the batch has source or target tokens, every other batch puts its own number there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from pellucid.plan.rehearsal import Product

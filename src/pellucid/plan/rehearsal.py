@@ -5,8 +5,6 @@ So no formula has to follow the model: whatever option is chosen, it is the code
 what happens below torch is not seen here; plan/process.py measures that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import weakref
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """What a run learns from, in numbers: how many examples of which lengths, and the sizes of the vocabularies; from the
 data where it is there, else from assumptions that are told."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Which runs ship? YAML files beside this one, each with what it costs and what it should score."""
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import dataclass
 from pathlib import Path

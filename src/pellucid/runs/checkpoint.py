@@ -3,8 +3,6 @@
 What training keeps beside them to go on is `train/checkpoint.py`'s.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a run folder holds besides weights: config.yaml, environment.json, the tokenizer."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """Texts in, texts out, by a model; and the log-probability of given targets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

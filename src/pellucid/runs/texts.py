@@ -1,7 +1,5 @@
 """Texts in, texts out: tokenise, batch by length, search, put back in order."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ depend on the constraints, and could not be compared with the score of the same 
 tokens: search stops there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """From logits to log-probabilities, and to the best few of them in an order that never depends on chance."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Greedy search: y_t = argmax p(y | y_<t, x), the lowest id among equals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

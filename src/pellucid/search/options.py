@@ -1,7 +1,5 @@
 """What a search is asked for, and what it returns."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The best tokens that may follow each row: log softmax, then the rules, then the first few."""
 
-from __future__ import annotations
-
 import functools
 
 import torch

@@ -5,8 +5,6 @@ token uses the t-th of them. So what is drawn for a sentence does not depend on 
 or on how many samples and how long a hypothesis were asked for.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy

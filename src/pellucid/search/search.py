@@ -1,7 +1,5 @@
 """One door to the three searches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

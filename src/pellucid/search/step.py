@@ -5,8 +5,6 @@ A row is one hypothesis being extended: R = N sentences at first, R = N · beam_
 it can be tested on a lookup table.
 """
 
-from __future__ import annotations
-
 from typing import Protocol, TypeVar
 
 from torch import Tensor

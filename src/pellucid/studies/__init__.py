@@ -1,7 +1,5 @@
 """Which studies ship? YAML files beside this one, each with what it asks and what it costs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pellucid.recipes import Recipe, read_shipped

@@ -1,8 +1,6 @@
 r"""Averages of weights: an exponential moving one during training, and a plain one of the last checkpoints (section
 6.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import torch

@@ -4,8 +4,6 @@
 weights, and the ones being trained are kept beside the optimizer's moments.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """What a configuration would do, found out without writing anything."""
 
-from __future__ import annotations
-
 import tempfile
 from itertools import islice
 from pathlib import Path
@@ -9,7 +7,6 @@ from typing import Any
 
 from pellucid.config import RunConfig
 from pellucid.data.splits import open_splits
-from pellucid.errors import ConfigError
 from pellucid.model.build import build, build_classifier, check
 from pellucid.train.initialize import source_of
 
@@ -25,10 +22,7 @@ def dry_run(config: RunConfig) -> dict[str, Any]:
     Raises:
         UserError: what training would stop at before its first step.
     """
-    try:
-        check(config.model)
-    except ValueError as error:
-        raise ConfigError(str(error), where="model") from error
+    check(config.model)
     source = source_of(config)
     report: dict[str, Any] = {} if source is None else {"initialize_from": f"{source.folder}, which fits"}
     with tempfile.TemporaryDirectory() as folder:

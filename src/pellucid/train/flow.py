@@ -1,8 +1,6 @@
 """How strongly each part of the model is pulled and how far it moves: gradient norms and update-to-weight ratios, by
 hooks on the optimizer, at the steps that are logged and at no other."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The same task takes every weight. A classifier that starts from a seq2seq run, o
 encoder and its embedding; its head is new. Nothing is cut or padded to fit: what does not match is refused by name.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run tells: metrics.jsonl for machines, one live line or plain lines for people, and the loss curve."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -4,8 +4,6 @@ The paper's equation (3), :math:`D^{-0.5} \min(s^{-0.5}, s\,w^{-1.5})`, is `inve
 :math:`(D\,w)^{-0.5}`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The training loop, on one screen: update, log, validate, save, stop."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

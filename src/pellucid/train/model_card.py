@@ -1,7 +1,5 @@
 """README.md of a run folder: what this model is, what it was made from, how it scored, how it is used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is minimised: the summed loss of a batch over its real targets, for either kind of model."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,8 +1,6 @@
 """Adam and AdamW (section 5.3; Kingma and Ba 2015; Loshchilov and Hutter 2019) over fp32 weights, by torch's fused
 kernel; and their state as named tensors, for checkpoints."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

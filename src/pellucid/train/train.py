@@ -1,7 +1,5 @@
 """`pellucid train` from end to end: the folder, the tokenizer, the ids, the model, the loop, the average, the card."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import math
@@ -59,10 +57,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
         UserError: with the exit code of its kind.
         Interrupted: after a signal, once everything is saved.
     """
-    try:
-        check(config.model)
-    except ValueError as error:
-        raise ConfigError(str(error), where="model") from error
+    check(config.model)
     keep_kernels()
     source = None if has_begun(out) else source_of(config)
     make_folder(out)

@@ -1,7 +1,5 @@
 """One update: gradients over micro-batches, the check that they are finite, the optimizer's step, the counting."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Scores of the weights in training, on data that they are not trained on."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator

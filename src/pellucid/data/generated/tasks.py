@@ -12,8 +12,6 @@ Numbers run from 1 to `symbols`, lengths evenly from `min_length` to `max_length
 another split. Validation and test do not change with the size of the training split.
 """
 
-from __future__ import annotations
-
 import difflib
 import itertools
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ A folder holds tokenizer.json (kind, options, labels), one file a trained tokeni
 manifest.json with their SHA-256.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """What every tokenizer offers, the four special ids, and the tidying of text that comes before any of them."""
 
-from __future__ import annotations
-
 import functools
 import sys
 import unicodedata

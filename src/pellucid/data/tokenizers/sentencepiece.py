@@ -5,8 +5,6 @@ spaces, control characters and line separators: nothing is normalised. Three cha
 (U+2581) comes back as a space, NUL and "▅" (U+2585) as the unknown "⁇". Unknown characters in a row are one "⁇".
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ Joining is a guess: tokens are joined by a space, so "don't" comes back as "do n
 spaces, by nothing.
 """
 
-from __future__ import annotations
-
 import logging
 
 from pellucid.data.tokenizers.vocabulary import Rule

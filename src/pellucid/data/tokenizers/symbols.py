@@ -4,8 +4,6 @@ A rare character that is not among the `character_coverage` becomes unknown, and
 neighbours, so that "，但" and "但" are different pieces. A symbol is a piece of its own, always.
 """
 
-from __future__ import annotations
-
 from pellucid.errors import ConfigError
 
 _ASCII = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"

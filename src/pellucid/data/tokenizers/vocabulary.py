@@ -1,7 +1,5 @@
 """A tokenizer of whole tokens: a rule that splits a text, and the list of tokens that have an id."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Text whose words are known and stand one space apart comes back from its ids as 
 one, and spaces at the ends, are lost.
 """
 
-from __future__ import annotations
-
 from pellucid.data.tokenizers.vocabulary import Rule
 
 

@@ -1,7 +1,5 @@
 """Clauses: which subjects do what, to what, where and when, so that sentences mean something."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from random import Random
 from typing import final

@@ -1,7 +1,5 @@
 """English: word order, do-support, a and an."""
 
-from __future__ import annotations
-
 from pellucid.data.generated.grammar.words import IL, ILS, Adjective, Clause, Noun, Verb
 
 _BE_PRESENT = ("am", "are", "is", "are", "are")

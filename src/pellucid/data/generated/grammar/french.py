@@ -1,7 +1,5 @@
 """French: conjugation, agreement, word order, and what happens when two words meet (l', du, mon amie, bel)."""
 
-from __future__ import annotations
-
 import re
 
 from pellucid.data.generated.grammar.words import IL, NOUS, Adjective, Clause, Conjugation, Noun

@@ -1,7 +1,5 @@
 """The words: eighty-five nouns, twenty-five verbs, twenty-one adjectives, names, places and times."""
 
-from __future__ import annotations
-
 from pellucid.data.generated.grammar.french import conjugate
 from pellucid.data.generated.grammar.words import IL, ILS, JE, NOUS, TU, Adjective, Adverb, Noun, Phrase, Verb
 

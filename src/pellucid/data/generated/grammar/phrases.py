@@ -1,7 +1,5 @@
 """Noun phrases, places and times: the pieces that clauses are filled with."""
 
-from __future__ import annotations
-
 from random import Random
 
 from pellucid.data.generated.grammar import english, french

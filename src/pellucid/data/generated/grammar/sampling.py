@@ -1,7 +1,5 @@
 """Training, validation and test sentences, with word pairs that training never sees together."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from itertools import combinations

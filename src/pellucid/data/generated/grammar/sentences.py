@@ -1,7 +1,5 @@
 """Sentences: statements, questions, relative and joined clauses, each made in both languages at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

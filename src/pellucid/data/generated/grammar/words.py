@@ -1,7 +1,5 @@
 """What the grammar is made of: words in both languages, phrases, and clauses that join them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import final
 

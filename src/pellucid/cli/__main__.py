@@ -1,7 +1,0 @@
-"""python -m pellucid.cli"""
-
-import sys
-
-from pellucid.cli import main
-
-sys.exit(main())
