@@ -13,7 +13,7 @@ from pellucid.data.batching import Batches, collate
 from pellucid.data.corpus import Corpus, Report, Sequences
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build, build_classifier
-from pellucid.precision import keep_kernels, resolve
+from pellucid.precision import keep_primitives, resolve
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.update import Learner
 
@@ -50,7 +50,7 @@ def learner_of(m: dict[str, Any], rows: list[Any], device: torch.device, setting
     precision = resolve(next((kind for kind in ("fp32", "bf16") if kind in setting), "auto"), device)
     use_kernels(device, "plain" not in setting)
     config = replace(RunConfig(), task=task, model=model_config, train=replace(TrainConfig(), precision=precision))
-    keep_kernels()
+    keep_primitives()
     if m["classes"]:
         model: Any = build_classifier(model_config, m["vocabulary"], m["classes"])
     else:

@@ -8,11 +8,11 @@ import os
 import torch
 
 
-def keep_kernels() -> None:
-    """Lets oneDNN keep the kernels that it makes for each new shape of a product; call it before the first one.
+def keep_primitives() -> None:
+    """Lets oneDNN keep the primitives that it makes for each new shape of a product; call it before the first one.
 
     It keeps 1,024 by default, and an epoch of batches has several times as many shapes: without this, every step makes
-    most of its kernels anew, and takes twice as long.
+    most of them anew, and takes twice as long.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "65536")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pellucid.config import RunConfig
 from pellucid.config.mapping import to_mapping
 from pellucid.files import make_folder
-from pellucid.precision import keep_kernels
+from pellucid.precision import keep_primitives
 from pellucid.train.initialize import source_of
 from pellucid.train.journal import Reporter
 from pellucid.train.train import open_session
@@ -57,7 +57,7 @@ def measure(config: RunConfig, folder: Path) -> Measured:
 
 def _open(config: RunConfig, folder: Path) -> Learner:
     """A learner at its beginning, told to no one."""
-    keep_kernels()
+    keep_primitives()
     mapping = to_mapping(config)
     same_data = [mapping["task"], mapping["data"], mapping["tokenizer"], config.train.initialize_from]
     place = folder / hashlib.sha256(repr(same_data).encode()).hexdigest()[:12]

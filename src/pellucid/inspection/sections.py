@@ -16,7 +16,7 @@ from pellucid.inspection.html import attention_map, paragraph, picture, scale, t
 from pellucid.inspection.measures import HeadMeasures, Part, parameters_by_part
 from pellucid.inspection.page import Save, Section
 from pellucid.inspection.record import spoken
-from pellucid.inspection.shapes import Step
+from pellucid.inspection.shapes import ModuleCall
 from pellucid.model.classifier import Classifier
 from pellucid.runs.run import Run
 from pellucid.train.journal import read_metrics
@@ -144,7 +144,7 @@ def _parameter_row(part: Part, total: int) -> list[str]:
     return [text(part.name), f"{part.parameters:,}", f"{part.bytes:,}", percent, bar]
 
 
-def shapes(steps: Sequence[Step], run: Run) -> Section:
+def shapes(steps: Sequence[ModuleCall], run: Run) -> Section:
     """The way of one example through the network."""
     rows, around = [], [""]
     for step in steps:

@@ -28,8 +28,8 @@ _NOT_ALONE = ("inner", "outer", "gate", "query", "key", "value", "output")  # in
 
 
 @dataclass
-class Step:
-    """One module at work.
+class ModuleCall:
+    """One call of a module.
 
     Attributes:
         name: as people say it.  kind: its class.  depth: how many shown modules it is inside of.
@@ -46,14 +46,14 @@ class Step:
 
 
 @torch.inference_mode()
-def shapes(run: Run, source: Ids, target: Ids) -> list[Step]:
+def shapes(run: Run, source: Ids, target: Ids) -> list[ModuleCall]:
     """Every step of one forward pass, in the order in which they begin; the last one is the logits."""
     model, device = run.model, next(run.model.parameters()).device
-    steps: list[Step] = []
-    open_steps: list[Step] = []
+    steps: list[ModuleCall] = []
+    open_steps: list[ModuleCall] = []
 
     def begin(name: str, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        step = Step(name, type(module).__name__, len(open_steps), sum(p.numel() for p in module.parameters()),
+        step = ModuleCall(name, type(module).__name__, len(open_steps), sum(p.numel() for p in module.parameters()),
                     [tuple(x.shape) for x in inputs if isinstance(x, Tensor)])
         steps.append(step)
         open_steps.append(step)
@@ -74,7 +74,7 @@ def shapes(run: Run, source: Ids, target: Ids) -> list[Step]:
     finally:
         for hook in hooks:
             hook.remove()
-    return [*steps, Step("logits", "", 0, 0, [], tuple(logits.shape))]
+    return [*steps, ModuleCall("logits", "", 0, 0, [], tuple(logits.shape))]
 
 
 def _shown(model: nn.Module) -> dict[str, nn.Module]:

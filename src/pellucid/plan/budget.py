@@ -15,16 +15,16 @@ from pellucid.plan.memory import (
     rehearse_decoding,
     rehearse_updates,
 )
-from pellucid.plan.process import baselines, kernel_bytes
-from pellucid.plan.products import PROBE, count_kernels
+from pellucid.plan.process import baselines, primitive_bytes
+from pellucid.plan.products import PROBE, count_primitives
 from pellucid.plan.rehearsal import Holdings
 from pellucid.plan.workload import Shape, Workload, shapes_of
-from pellucid.precision import keep_kernels, resolve
+from pellucid.precision import keep_primitives, resolve
 
 _PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data
-_HOLES = {"decoding": 1.0, "training": 2.3, "training with kernels": 3.7}  # glibc 2.36, see docs/plan.md
+_HOLES = {"decoding": 1.0, "training": 2.3, "training with primitives": 3.7}  # glibc 2.36, see docs/plan.md
 _MIB = 2**20
-_MOST_KERNELS = 65_536  # that precision.keep_kernels lets oneDNN keep
+_MOST_PRIMITIVES = 65_536  # that precision.keep_primitives lets oneDNN keep
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Machine:
     """What holds on this machine, whatever the model.
 
     Attributes:
-        precision: of training's products.  compiled: whether the kernels of kernels serve.
+        precision: of training's products.  compiled: whether the C++ kernels serve.
         decoding, training: bytes of a process that has loaded what the one or the other needs, and no model.
-        kernel: bytes that oneDNN keeps for each new shape of a product; none for fp32, which it does not compute.
+        primitive: bytes that oneDNN keeps for each new shape of a product; none for fp32, which it does not compute.
     """
 
     precision: str
     compiled: bool
     decoding: int
     training: int
-    kernel: int
+    primitive: int
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Budget:
 
 def look_at_machine(config: RunConfig) -> Machine:
     """Measures; before anything of plan/rehearsal.py has run, so that the process is as training's."""
-    keep_kernels()
+    keep_primitives()
     device = torch.device("cpu")
     precision = resolve(config.train.precision, device)
     compiled = use_kernels(device, config.train.kernels == "auto") == "compiled"
     return Machine(precision, compiled, *baselines(precision),
-                   kernel_bytes(config) if precision == "bf16" else 0)
+                   primitive_bytes(config) if precision == "bf16" else 0)
 
 
 def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
@@ -87,10 +87,10 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
         peaks.append(search | {"optimizer": update["optimizer"]})
     seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
     scale = (workload.scale() or 1) if seen == len(shapes) else 1
-    kernels = count_kernels(products, shapes[:seen], scale) if machine.kernel else 0
+    primitives = count_primitives(products, shapes[:seen], scale) if machine.primitive else 0
     passing = sum(update.get(holder, 0) for holder in ("activations", "logits", "gradients"))
-    work = "training with kernels" if kernels else "training"
-    beside = {"process": machine.training, "kernels": min(kernels, _MOST_KERNELS) * machine.kernel,
+    work = "training with primitives" if primitives else "training"
+    beside = {"process": machine.training, "kernels": min(primitives, _MOST_PRIMITIVES) * machine.primitive,
               "holes": _holes(passing, len(set(shapes[:seen])) * scale, work),
               "data": (workload.count or 0) * _PAIR_BYTES}
     return Budget(_filled(beside | max(peaks, key=_total)), shape)
@@ -101,8 +101,8 @@ def _holes(passing: int, shapes: float, work: str) -> int:
     stay, too small for the next tensor.
 
     It grows with the logarithm of the number of shapes: each further one finds more of what the ones before left, and
-    kernels, which stay where they were made, break up more of it. And with the power 2/3 of the bytes: the more there
-    are, the larger the blocks, which leave less between them.
+    primitives, which stay where they were made, break up more of it. And with the power 2/3 of the bytes: the more
+    there are, the larger the blocks, which leave less between them.
     """
     return round(_HOLES[work] * math.log(max(1, shapes)) * math.pow(passing / _MIB, 2 / 3) * _MIB)
 

@@ -18,9 +18,9 @@ _BATCHES = 4
 def tokens_per_second(config: RunConfig, workload: Workload, precision: str, say: Callable[[str], None]) -> float:
     """Source and target tokens that are learned from in a second, padding not counted.
 
-    A few batches spread over the lengths come once to warm up, since kernels are made at the first one of each shape,
-    then again by the clock, until SECONDS have passed in all; the last warm-up counts where one alone takes longer. The
-    median of the updates is told, which a moment when the machine did something else does not move.
+    A few batches spread over the lengths come once to warm up, since oneDNN's primitives are made at the first one of
+    each shape, then again by the clock, until SECONDS have passed in all; the last warm-up counts where one alone takes
+    longer. The median of the updates is told, which a moment when the machine did something else does not move.
     """
     batches = workload.batches(config)
     by_length = np.argsort([len(rows) for rows in batches.examples(0)])

@@ -1,7 +1,7 @@
-"""What a process holds beside tensors, measured in this one: the libraries, and the kernels that oneDNN keeps.
+"""What a process holds beside tensors, measured in this one: the libraries, and the primitives that oneDNN keeps.
 
-oneDNN makes machine code for each new shape of a bf16 product, and `precision.keep_kernels` lets it keep them all, so
-an epoch of batches leaves thousands behind: of a small model they are the largest part of the memory.
+oneDNN makes machine code for each new shape of a bf16 product, and `precision.keep_primitives` lets it keep them all,
+so an epoch of batches leaves thousands behind: of a small model they are the largest part of the memory.
 """
 
 import ctypes
@@ -42,7 +42,7 @@ def baselines(precision: str) -> tuple[int, int]:
     return decoding, resident()
 
 
-def kernel_bytes(config: RunConfig) -> int:
+def primitive_bytes(config: RunConfig) -> int:
     """Bytes that a bf16 product of a new shape leaves behind: the mean over those of the model's layers, forward and
     backward, each tried with shapes of its own."""
     model = config.model

@@ -1,4 +1,4 @@
-"""How many shapes of matrix products a run meets: oneDNN keeps a kernel for each of them.
+"""How many shapes of matrix products a run meets: oneDNN keeps a primitive for each of them.
 
 The products of one small batch, whose numbers of tokens are no other size of the model, are a template: where a side is
 as long as the batch has source or target tokens, every other batch puts its own number there.
@@ -14,7 +14,7 @@ _SOURCE, _TARGET = PROBE.sentences * PROBE.source, PROBE.sentences * PROBE.targe
 _ROWS = -1  # in the place of either
 
 
-def count_kernels(products: Iterable[Product], shapes: Sequence[Shape], scale: float) -> int:
+def count_primitives(products: Iterable[Product], shapes: Sequence[Shape], scale: float) -> int:
     """The distinct products of a run.
 
     Args:

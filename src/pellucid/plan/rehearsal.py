@@ -95,7 +95,7 @@ def rehearsal(compiled: bool, with_data: bool = False) -> Iterator[Ledger]:
     """A context in which kernels compute nothing, and tensors have shapes and no data.
 
     Args:
-        compiled: whether the run will have the kernels of kernels.
+        compiled: whether the run will have the C++ kernels.
         with_data: tensors have data after all, for code that must know where it lies.
     """
     ledger, data = Ledger(), contextlib.nullcontext() if with_data else FakeTensorMode()

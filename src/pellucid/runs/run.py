@@ -231,9 +231,9 @@ def _choose_kernels(config: RunConfig) -> None:
     import torch
 
     from pellucid.kernels.compiled import use_kernels
-    from pellucid.precision import keep_kernels
+    from pellucid.precision import keep_primitives
 
-    keep_kernels()
+    keep_primitives()
     use_kernels(torch.device("cuda" if torch.cuda.is_available() else "cpu"), config.train.kernels == "auto")
 
 

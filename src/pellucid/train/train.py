@@ -23,7 +23,7 @@ from pellucid.files import make_folder, read_json, remove_leftovers, write_json
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import check
 from pellucid.nn.initialization import seed_of
-from pellucid.precision import keep_kernels, resolve
+from pellucid.precision import keep_primitives, resolve
 from pellucid.runs.checkpoint import AVERAGE, WEIGHTS, load_weights, read_tensors
 from pellucid.runs.folder import claim_config, has_begun, prepare_tokenizers, write_environment
 from pellucid.runs.run import Run, build_model
@@ -58,7 +58,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
         Interrupted: after a signal, once everything is saved.
     """
     check(config.model)
-    keep_kernels()
+    keep_primitives()
     source = None if has_begun(out) else source_of(config)
     make_folder(out)
     with only_writer(out):
