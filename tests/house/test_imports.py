@@ -129,6 +129,8 @@ def test_few_modules_lie_loose() -> None:
 def test_the_ground_floor_stands_on_torch_alone(path: Path) -> None:
     outside = {name.split(".")[0] for name, _ in imported(ast.walk(tree(path)))} - set(sys.stdlib_module_names)
     assert outside <= {"torch", "pellucid"}
+    plumbing = re.findall(r"(?i)pointer|address|autograd|ctypes|data_ptr", path.read_text(encoding="utf-8"))
+    assert not plumbing, f"{path}: {plumbing} belong to the basement"
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if room_of(module_name(p)) in PLAIN], ids=module_name)

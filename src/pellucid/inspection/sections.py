@@ -144,20 +144,20 @@ def _parameter_row(part: Part, total: int) -> list[str]:
     return [text(part.name), f"{part.parameters:,}", f"{part.bytes:,}", percent, bar]
 
 
-def shapes(steps: Sequence[ModuleCall], run: Run) -> Section:
+def shapes(calls: Sequence[ModuleCall], run: Run) -> Section:
     """The way of one example through the network."""
     rows, around = [], [""]
-    for step in steps:
-        del around[step.depth + 1:]
-        name = step.name.removeprefix(around[-1]).lstrip(", ")
-        around.append(step.name)
-        repeated = [(shape, len(list(same))) for shape, same in groupby(step.inputs)]
+    for call in calls:
+        del around[call.depth + 1:]
+        name = call.name.removeprefix(around[-1]).lstrip(", ")
+        around.append(call.name)
+        repeated = [(shape, len(list(same))) for shape, same in groupby(call.inputs)]
         inputs = ", ".join((f"{count} × " if count > 1 else "") + _shape(shape) for shape, count in repeated)
-        rows.append(["&nbsp;" * 5 * step.depth + text(name), text(step.kind), inputs, _shape(step.output),
-                     f"{step.parameters:,}" if step.parameters else ""])
+        rows.append(["&nbsp;" * 5 * call.depth + text(name), text(call.kind), inputs, _shape(call.output),
+                     f"{call.parameters:,}" if call.parameters else ""])
     model = run.config.model
     lead = (f"The first sentence as a batch of 1, with D = {model.d_model} and {model.n_heads} heads of width "
-            f"{model.d_model // model.n_heads}. A kernel takes queries, keys and values as [batch, heads, tokens, "
+            f"{model.d_model // model.n_heads}. Attention takes queries, keys and values as [batch, heads, tokens, "
             "width], and a bias where the positions add one.")
     return Section("shapes", "Shapes", lead, table(["step", "class", "in", "out", "parameters"], rows, numbers=(4,)))
 

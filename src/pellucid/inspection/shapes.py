@@ -47,19 +47,19 @@ class ModuleCall:
 
 @torch.inference_mode()
 def shapes(run: Run, source: Ids, target: Ids) -> list[ModuleCall]:
-    """Every step of one forward pass, in the order in which they begin; the last one is the logits."""
+    """Every call of one forward pass, in the order in which they begin; the last one is the logits."""
     model, device = run.model, next(run.model.parameters()).device
-    steps: list[ModuleCall] = []
-    open_steps: list[ModuleCall] = []
+    calls: list[ModuleCall] = []
+    open_calls: list[ModuleCall] = []
 
     def begin(name: str, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        step = ModuleCall(name, type(module).__name__, len(open_steps), sum(p.numel() for p in module.parameters()),
-                    [tuple(x.shape) for x in inputs if isinstance(x, Tensor)])
-        steps.append(step)
-        open_steps.append(step)
+        begun = ModuleCall(name, type(module).__name__, len(open_calls), sum(p.numel() for p in module.parameters()),
+                           [tuple(x.shape) for x in inputs if isinstance(x, Tensor)])
+        calls.append(begun)
+        open_calls.append(begun)
 
     def end(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        open_steps.pop().output = tuple(output.shape)
+        open_calls.pop().output = tuple(output.shape)
 
     hooks = []
     for name, module in _shown(model).items():
@@ -74,7 +74,7 @@ def shapes(run: Run, source: Ids, target: Ids) -> list[ModuleCall]:
     finally:
         for hook in hooks:
             hook.remove()
-    return [*steps, ModuleCall("logits", "", 0, 0, [], tuple(logits.shape))]
+    return [*calls, ModuleCall("logits", "", 0, 0, [], tuple(logits.shape))]
 
 
 def _shown(model: nn.Module) -> dict[str, nn.Module]:
