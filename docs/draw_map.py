@@ -19,7 +19,7 @@ PAGE = Path(__file__).with_name("architecture.md")
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "pellucid"
 TOLD = ("data", "model", "runs", "train")  # rooms whose steps are on the route to weights
 WITHIN, DEEPEST = "train", 3  # the room that it walks through, and how many calls deep
-BESIDE = {"journal", "flow", "model_card", "initialize", "rounded", "tokens_per_second", "is_better", "Interrupted"}
+BESIDE = {"journal", "flow", "model_card", "initialize", "tokens_per_second", "is_better", "Interrupted"}
 
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -159,7 +159,7 @@ def refusals(path: Path, name: str, seen: set[tuple[Path, str]]) -> Iterator[str
     seen.add((path, name))
     node = definitions(path)[name]
     returns = ast.unparse(node.returns) if isinstance(node, ast.FunctionDef) and node.returns else ""
-    for each in ast.walk(node):
+    for each in sorted(ast.walk(node), key=lambda one: getattr(one, "lineno", 0)):
         if isinstance(each, ast.Raise) and isinstance(each.exc, ast.Call) and ast.unparse(each.exc.func) == "Refusal":
             yield from texts(each.exc.args[0])
         elif isinstance(each, ast.Return) and each.value and "str" in returns.split(" | "):
@@ -195,7 +195,7 @@ def draw_decoding() -> str:
         lines.append(f"{number}. {key.value}: {first_sentence(node)}")
         seen: set[tuple[Path, str]] = set()
         parts = [(path, f"{each}.{part}") for each in (*bases, name) for part in ("__init__", "search")]
-        if "Refusal(request.kept)" in ast.unparse(node):  # what Run gives in the place of kept weights
+        if "request.kept()" in ast.unparse(node):  # what Run gives in the place of kept weights
             parts.insert(0, (SOURCE / "runs" / "run.py", "Run._kept"))
         reasons = [reason for home, part in parts if part in definitions(home) for reason in refusals(home, part, seen)]
         lines += [f"     refused: {reason}" for reason in dict.fromkeys(reasons)]

@@ -9,19 +9,25 @@ import itertools
 import json
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pellucid.config import DataConfig, Split, Task
-from pellucid.data.sources import fields_for, place, read_pairs, sha256_of
+from pellucid.data.sources import Fields, fields_for, place, read_records, sha256_of
 from pellucid.data.text_lines import read_lines
 from pellucid.errors import ConfigError, DataError
 
 PAIRS = [("a cat", "un chat"), ("", "vide"), ("  two  spaces ", "l'œuvre\u00a0!"),
          ("line\u2028sep \x85 \x0b\x0c", "日本 😀")]
 TRAPS = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r", "\0", "é", "a", " ", "\t"]
+
+
+def read_pairs(split: Split, fields: Fields) -> Iterator[tuple[str, str]]:
+    return ((first, second) for _, first, second in read_records(split, fields))
+
 
 
 def pairs_of(path: Path, task: Task = "seq2seq", **data: Any) -> list[tuple[str, str]]:

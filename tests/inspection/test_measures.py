@@ -54,7 +54,7 @@ def test_what_is_shown_is_what_the_fast_path_computes(tmp_path: Path, either_way
     run = make_run(tmp_path, position=position)
     (source, target), *_ = encode(run, [PAIRS[2]])
     calls: dict[str, Any] = {}
-    hooks = [one.attention.register_forward_hook(lambda kernel, inputs, output, name=name: calls.update(  # type: ignore
+    hooks = [one.function.register_forward_hook(lambda kernel, inputs, output, name=name: calls.update(  # type: ignore
         {name: (inputs[2], output)})) for name, one in attentions(run.model).items()]
     weights = attend(run, source, target)
     for hook in hooks:
@@ -132,7 +132,7 @@ def test_shapes_are_told_in_order_and_nested(tmp_path: Path) -> None:
     told = {step.name: step for step in steps}
     assert told["encoder"].output == (1, 4, 12)
     assert told["decoder layer 1, cross-attention"].inputs[:2] == [(1, 4, 12), (1, 4, 12)]
-    assert told["encoder layer 1, self-attention kernel"].output == (1, 3, 4, 4)
+    assert told["encoder layer 1, self-attention function"].output == (1, 3, 4, 4)
     assert told["encoder layer 2"].depth == told["encoder"].depth + 1
     assert steps[-1].output == (1, 4, run.tokenizers.target.size)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in run.model.modules())

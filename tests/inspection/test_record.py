@@ -31,9 +31,9 @@ def test_recorded_weights_times_values_are_what_the_fast_path_gave(parts: dict[s
     model = build(ModelConfig(**{**SMALL, **parts}), 9, 9).eval()
     calls: dict[str, Any] = {}
     for name, module in model.named_modules():
-        if name.endswith(".attention"):
+        if name.endswith(".function"):
             module.register_forward_hook(lambda kernel, inputs, output, name=name: calls.update(  # type: ignore[misc]
-                {name.removesuffix(".attention"): (kernel, inputs, output)}))
+                {name.removesuffix(".function"): (kernel, inputs, output)}))
     source, target = torch.randint(4, 9, (3, 7)), torch.randint(4, 9, (3, 5))
     real = torch.arange(7) < torch.tensor([[7], [4], [1]]) if padded else None
     with torch.no_grad():

@@ -167,3 +167,10 @@ def test_t5_looks_both_ways_in_an_encoder_and_back_only_in_a_decoder() -> None:
         assert layer.self_attention.position.bucket(distances).tolist() == [10, 26]
     for layer in model.decoder.layers:
         assert layer.self_attention.position.bucket(distances).tolist() == [17, 0]
+
+
+@pytest.mark.parametrize("residual", ["pre", "post", "none"])
+def test_an_encoder_decoder_may_have_no_decoder_layer(residual: str) -> None:
+    config = ModelConfig(d_model=8, n_heads=2, d_ff=8, encoder_layers=1, decoder_layers=0, residual=residual)
+    model = build(config, 9, 9)
+    assert model(torch.tensor([[4, 5, 3]]), torch.tensor([[2, 4]])).isfinite().all()

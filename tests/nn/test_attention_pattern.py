@@ -67,23 +67,12 @@ def test_positions_of_each_row_decide() -> None:
         [[1, 0, 0], [1, 1, 0], [1, 1, 1]], [[0, 1, 0], [0, 1, 0], [0, 1, 1]]]
 
 
-def test_plain_causal_is_causality_and_nothing_else() -> None:
-    rows = P4.expand(2, 4)
-    assert causal(P4, P4).is_plain_causal
-    assert (causal(P4, P4) & full(P4, P4)).is_plain_causal
-    assert not full(P4, P4).is_plain_causal
-    assert not causal(P4[2:], P4).is_plain_causal
-    assert not causal(rows, rows).is_plain_causal
-    assert not (causal(P4, P4) & window(P4, P4, 2)).is_plain_causal
-    assert not (causal(P4, P4) & padding(P4, P4, torch.ones(1, 4, dtype=torch.bool))).is_plain_causal
-
-
-def test_masks_over_other_positions_cannot_be_joined() -> None:
+def test_patterns_over_other_positions_cannot_be_joined() -> None:
     with pytest.raises(AssertionError):
         causal(P4, P4) & causal(P4[:2], P4)
 
 
-def some_mask(data: st.DataObject, queries: Tensor, keys: Tensor, rows: int) -> AttentionPattern:
+def some_pattern(data: st.DataObject, queries: Tensor, keys: Tensor, rows: int) -> AttentionPattern:
     flags = st.lists(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)), min_size=rows, max_size=rows)
     real = data.draw(st.none() | flags)
     return AttentionPattern(queries, keys, None if real is None else torch.tensor(real), data.draw(st.booleans()),
@@ -94,7 +83,7 @@ def some_mask(data: st.DataObject, queries: Tensor, keys: Tensor, rows: int) -> 
 @given(st.data(), st.integers(2, 6), st.integers(1, 6), st.integers(1, 3), st.integers(0, 3))
 def test_and_is_the_intersection(data: st.DataObject, t: int, s: int, rows: int, offset: int) -> None:
     queries, keys = torch.arange(t) + offset, torch.arange(s)
-    a, b, c = (some_mask(data, queries, keys, rows) for _ in range(3))
+    a, b, c = (some_pattern(data, queries, keys, rows) for _ in range(3))
 
     def allowed(mask: AttentionPattern) -> Tensor:
         every = torch.ones(rows, 1, t, s, dtype=torch.bool)
@@ -110,7 +99,7 @@ def test_and_is_the_intersection(data: st.DataObject, t: int, s: int, rows: int,
 @settings(deadline=None)
 @given(st.data(), st.integers(2, 6), st.integers(1, 6), st.integers(1, 3), st.integers(0, 3))
 def test_allowed_is_its_definition(data: st.DataObject, t: int, s: int, rows: int, offset: int) -> None:
-    mask = some_mask(data, torch.arange(t) + offset, torch.arange(s), rows)
+    mask = some_pattern(data, torch.arange(t) + offset, torch.arange(s), rows)
     for b in range(rows):
         for i in range(t):
             expected = [(mask.real_keys is None or bool(mask.real_keys[b, j])) and (not mask.causal or j <= i + offset)

@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pellucid.kernels import cross_entropy
-from pellucid.nn.cross_entropy import label_smoothed_cross_entropy, linear_cross_entropy
+from pellucid.kernels.cross_entropy import linear_cross_entropy
+from pellucid.nn import cross_entropy as equations
+from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 
 Close = Callable[..., None]
 N, D, V = 150, 6, 11
@@ -154,3 +156,11 @@ def test_it_never_holds_all_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     with LargestTensor() as seen:
         linear_cross_entropy(hidden, weight, torch.randint(vocabulary, (rows,)), 0.1).backward()
     assert seen.elements <= 100 * vocabulary
+
+
+def test_in_float64_the_loss_is_its_equation_and_in_any_type_the_same(dtype: torch.dtype, close: Close) -> None:
+    hidden, weight, targets = example(dtype)
+    found = equations.linear_cross_entropy(hidden, weight, targets, 0.1)
+    plain = label_smoothed_cross_entropy(hidden @ weight.T, targets, 0.1).sum()
+    close(found, plain)
+    assert dtype != torch.float64 or torch.equal(found, plain)

@@ -88,3 +88,10 @@ def test_seeds_are_63_bits_and_differ_by_every_part() -> None:
     assert len(seeds) == len(parts)
     assert all(0 <= seed < 2**63 for seed in seeds)
     assert seed_of(1, "a") == seed_of(1, "a")
+
+
+def test_a_parameter_of_which_nothing_is_said_is_not_left_as_it_happens_to_be() -> None:
+    part = nn.Module()
+    part.matrix = nn.Parameter(torch.zeros(3, 3))
+    with pytest.raises(AssertionError, match=r"part\.matrix of a Module"):
+        model({"part": part})

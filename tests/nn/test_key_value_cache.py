@@ -18,7 +18,7 @@ def test_append_is_concatenation_in_time() -> None:
 
 
 def test_select_gathers_rows_again_and_again_and_leaves_the_old_cache_alone() -> None:
-    cache = KeyValueCache(torch.randn(3, 2, 5, 4), torch.randn(3, 2, 5, 4))
+    cache = KeyValueCache((torch.randn(3, 2, 5, 4), torch.randn(3, 2, 5, 4)))
     keys, values = cache.read()
     before = keys.clone()
     new_keys, new_values = cache.select(torch.tensor([2, 0, 0, 2])).read()
@@ -29,9 +29,11 @@ def test_select_gathers_rows_again_and_again_and_leaves_the_old_cache_alone() ->
 
 
 def test_a_copy_grows_by_itself() -> None:
-    cache = KeyValueCache(torch.randn(1, 2, 3, 4), torch.randn(1, 2, 3, 4))
+    cache = KeyValueCache((torch.randn(1, 2, 3, 4), torch.randn(1, 2, 3, 4)))
     copy = cache.copy()
     copy.append(torch.randn(1, 2, 1, 4), torch.randn(1, 2, 1, 4))
     assert copy.read()[0].shape[2] == 4
     assert cache.read()[0].shape[2] == 3
-    assert KeyValueCache().select(torch.tensor([0, 0])).keys is None  # nothing has no rows to choose
+    empty = KeyValueCache().select(torch.tensor([0, 0]))  # nothing has no rows to choose
+    empty.append(*copy.read())
+    assert torch.equal(empty.read()[1], copy.read()[1])

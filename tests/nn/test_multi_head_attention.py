@@ -43,7 +43,7 @@ def pair(dtype: torch.dtype, randomize: Randomize) -> tuple[MultiHeadAttention, 
     return ours, theirs
 
 
-def joint_mask(kind: str, queries: Tensor, keys: Tensor) -> AttentionPattern:
+def joint_pattern(kind: str, queries: Tensor, keys: Tensor) -> AttentionPattern:
     pattern = full(queries, keys)
     if "causal" in kind:
         pattern &= causal(queries, keys)
@@ -73,7 +73,7 @@ def check(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, x: Tensor, me
     (q,) = ours._heads(x, ours.query)
     k, _ = ours._heads(memory, ours.key, ours.value)
     rows = answerable[:, None].expand(2, H, t)
-    close(ours.attention.weights(q, k, pattern, None)[rows], weights[rows])
+    close(ours.function.weights(q, k, pattern, None)[rows], weights[rows])
     if answerable.all():
         inputs = [x] if memory is x else [x, memory]
         upstream = torch.randn_like(actual)
@@ -87,7 +87,7 @@ def test_self_attention_is_torchs(kind: str, dtype: torch.dtype, close: Close, r
     ours, theirs = pair(dtype, randomize)
     x = torch.randn(2, 5, D, dtype=dtype, requires_grad=True)
     positions = torch.arange(5)
-    check(ours, theirs, x, x, joint_mask(kind, positions, positions), close)
+    check(ours, theirs, x, x, joint_pattern(kind, positions, positions), close)
 
 
 @pytest.mark.parametrize("kind", ["full", "padding", "window padding"])
@@ -96,7 +96,7 @@ def test_cross_attention_is_torchs(t: int, kind: str, dtype: torch.dtype, close:
     ours, theirs = pair(dtype, randomize)
     x = torch.randn(2, t, D, dtype=dtype, requires_grad=True)
     memory = torch.randn(2, 5, D, dtype=dtype, requires_grad=True)
-    check(ours, theirs, x, memory, joint_mask(kind, torch.arange(t), torch.arange(5)), close)
+    check(ours, theirs, x, memory, joint_pattern(kind, torch.arange(t), torch.arange(5)), close)
 
 
 def test_every_parameter_gets_torchs_gradient(dtype: torch.dtype, close: Close, randomize: Randomize) -> None:
@@ -111,7 +111,7 @@ def test_every_parameter_gets_torchs_gradient(dtype: torch.dtype, close: Close, 
     close(ours.output.bias.grad, theirs.out_proj.bias.grad, 1e-4 if dtype == torch.float32 else 0)
 
 
-def kernel_named(name: str) -> ScaledDotProductAttention | LinearAttention:
+def function_named(name: str) -> ScaledDotProductAttention | LinearAttention:
     return LinearAttention() if name == "linear" else ScaledDotProductAttention()
 
 
@@ -120,7 +120,7 @@ def kernel_named(name: str) -> ScaledDotProductAttention | LinearAttention:
                                                           ("none", "linear", None)])
 def test_continuing_step_by_step_is_attending_at_once(position: str, kernel: str, size: int | None,
                                                       dtype: torch.dtype, close: Close, randomize: Randomize) -> None:
-    attention = MultiHeadAttention(D, H, POSITIONS[position](), kernel_named(kernel)).to(dtype)
+    attention = MultiHeadAttention(D, H, POSITIONS[position](), function_named(kernel)).to(dtype)
     randomize(attention)
     x, positions = torch.randn(2, 6, D, dtype=dtype), torch.arange(6)
     whole = attention(x, x, causal(positions, positions) & window(positions, positions, size))
@@ -132,7 +132,8 @@ def test_continuing_step_by_step_is_attending_at_once(position: str, kernel: str
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_recalling_is_attending(position: str, dtype: torch.dtype, close: Close, randomize: Randomize) -> None:
+def test_what_was_remembered_is_attended_to_alike(position: str, dtype: torch.dtype, close: Close,
+                                                  randomize: Randomize) -> None:
     attention = MultiHeadAttention(D, H, POSITIONS[position](), ScaledDotProductAttention()).to(dtype)
     randomize(attention)
     x, memory = torch.randn(2, 3, D, dtype=dtype), torch.randn(2, 5, D, dtype=dtype)
@@ -144,7 +145,7 @@ def test_recalling_is_attending(position: str, dtype: torch.dtype, close: Close,
 @pytest.mark.parametrize("kernel", ["softmax", "linear"])
 def test_keys_may_have_a_width_of_their_own(kernel: str, dtype: torch.dtype, close: Close,
                                             randomize: Randomize) -> None:
-    attention = MultiHeadAttention(D, H, NoPosition(), kernel_named(kernel), d_key=5).to(dtype)
+    attention = MultiHeadAttention(D, H, NoPosition(), function_named(kernel), d_key=5).to(dtype)
     randomize(attention)
     x, positions = torch.randn(2, 6, D, dtype=dtype), torch.arange(6)
     pattern = causal(positions, positions)

@@ -11,8 +11,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pellucid.kernels import cross_entropy
+from pellucid.kernels.r_drop import linear_r_drop
+from pellucid.nn import r_drop as equations
 from pellucid.nn.cross_entropy import linear_cross_entropy
-from pellucid.nn.r_drop import linear_r_drop, r_drop_cross_entropy
+from pellucid.nn.r_drop import r_drop_cross_entropy
 
 Close = Callable[..., None]
 N, D, V = 70, 6, 11
@@ -142,3 +144,11 @@ def test_it_never_holds_all_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     with LargestTensor() as seen:
         linear_r_drop(hidden, weight, torch.randint(vocabulary, (rows,)), 0.1, 5.0).backward()
     assert seen.elements <= 2 * 96 * vocabulary
+
+
+def test_in_float64_the_loss_is_its_equation_and_in_any_type_the_same(dtype: torch.dtype, close: Close) -> None:
+    hidden, weight, targets = example(dtype)
+    found = equations.linear_r_drop(hidden, weight, targets, 0.1, 5.0)
+    plain = r_drop_cross_entropy(hidden @ weight.T, targets, 0.1, 5.0).sum()
+    close(found, plain)
+    assert dtype != torch.float64 or torch.equal(found, plain)

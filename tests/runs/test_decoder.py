@@ -1,4 +1,4 @@
-"""One place decides which decoder runs, can say why, and never changes what is found."""
+"""One place decides which decoder runs and can say why; every way finds the same."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from pellucid.config import DecodeConfig, ModelConfig
 from pellucid.config.mapping import from_mapping
+from pellucid.engine.frozen import Refusal
 from pellucid.errors import PellucidWarning
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build
-from pellucid.runs.decoder import WAYS, Decoder, Request, Route
-from pellucid.runs.run import load
+from pellucid.runs.decoder import WAYS, Decoder, Engines, Request, Route
+from pellucid.runs.run import Weights, load
 from pellucid.runs.texts import search_options
 from pellucid.train import train as train_run
 from pellucid.train.journal import Reporter
@@ -34,9 +36,11 @@ RUN: dict[str, Any] = {
 }
 
 
+SIZES: dict[str, Any] = {"d_model": 32, "n_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+
+
 def route(config: DecodeConfig, has_prefixes: bool = False, **parts: Any) -> Route:
-    sizes = {"d_model": 32, "n_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
-    model = build(ModelConfig(**(sizes | parts)), 40, 40, shared=True).eval()
+    model = build(ModelConfig(**(SIZES | parts)), 40, 40, shared=True).eval()
     return Decoder(Request(lambda: model, search_options(config), config, has_prefixes)).route
 
 
@@ -54,7 +58,7 @@ def test_the_fastest_way_that_can_is_taken_and_the_others_are_told() -> None:
     found = route(DecodeConfig(), position="rotary")
     assert (found.decoder, found.precision) == ("plain steps", "fp32")
     assert found.against["engine"] == found.against["engine by steps"] == "positions are RotaryPosition"
-    assert str(found).startswith("plain steps, fp32; not kept engine: the model is in memory")
+    assert str(found).startswith("plain steps, fp32; not kept engine: somebody holds the model")
 
 
 @pytest.mark.usefixtures("compiled_kernels")
@@ -92,14 +96,77 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.usefixtures("compiled_kernels")
 def test_a_run_tells_its_route_and_takes_it(folder: Path) -> None:
     first, second = load(folder), load(folder)
-    assert first.route().decoder == "engine"
-    assert first.route().against["kept engine"] == "the model is in memory, where it may have been changed"
     texts = ["1 2 3", "", "4 4"]
+    for _ in range(2):  # to ask changes nothing
+        assert first.route().decoder == "engine"
+        assert first.route().against == {"kept engine": "nothing is kept of these weights yet"}
     expected = first.generate(texts)
     assert second.route() == Route("kept engine", second.route().precision, {})
     assert second.generate(texts) == expected
+    assert isinstance(second._model, Weights)  # nobody has read them
     assert second.route(options=replace(second.config.decode, sample=True)).decoder == "engine by steps"
     assert second.route(has_prefixes=True).decoder == "engine by steps"
+    assert second.route().decoder == "kept engine"
+    with torch.no_grad():
+        second.model.output.weight.add_(0)
+    assert second.route().decoder == "engine"
+    assert second.route().against == {"kept engine": "somebody holds the model, and may have changed it"}
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_every_way_finds_the_same(folder: Path, beam_size: int) -> None:
+    run = load(folder)
+    config = replace(run.config.decode, precision="fp32", beam_size=beam_size, n_best=beam_size)
+    run.generate(["1"], options=config)  # so that there is something kept
+    request = Request(lambda: run._loaded(), search_options(config), config, kept=lambda: load(folder)._kept("fp32"))
+    sources = [np.array(ids, dtype=np.int32) for ids in ([5, 6, 7, 3], [8, 3], [4, 4, 6, 5, 3])]
+    found = {name: make(request).search(sources, [[]] * 3, range(3)) for name, make in WAYS.items()}
+    assert len(found) == 4
+    for name, hypotheses in found.items():
+        for ours, plain in zip(hypotheses, found["plain steps"], strict=True):
+            assert [h.tokens for h in ours] == [h.tokens for h in plain], name
+            assert [h.score for h in ours] == pytest.approx([h.score for h in plain], abs=1e-4)
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+def test_a_batch_that_is_refused_goes_the_next_way_and_the_others_do_not(folder: Path,
+                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    run, asked = load(folder), []
+    decoder = run._decoder(run.config.decode, True, False)
+    expected = decoder.search([np.array([5, 3])], [[]], [0])
+
+    def search(self: Any, sources: Any, prefixes: Any, numbers: Any) -> Any:
+        asked.append(len(sources))
+        if len(sources) > 1:
+            raise Refusal("too many")
+        return expected
+
+    monkeypatch.setattr(type(decoder._made[decoder.route.decoder]), "search", search)
+    both = decoder.search([np.array([5, 3]), np.array([5, 3])], [[], []], [0, 1])
+    assert decoder.search([np.array([5, 3])], [[]], [0]) == expected
+    assert both == [*expected, *expected]
+    assert asked == [2, 1]
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+def test_an_engine_is_made_once_and_again_when_weights_have_changed() -> None:
+    model, engines = build(ModelConfig(**SIZES), 40, 40, shared=True).eval(), Engines()
+    first = engines.of(model, "fp32")
+    assert engines.of(model, "fp32") is first
+    assert engines.of(model, "bf16") is not first
+    assert engines.of(model, "fp32") is first
+    with torch.no_grad():
+        model.output.weight.mul_(2)
+    assert engines.of(model, "fp32") is not first
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+def test_the_reason_is_the_models_own() -> None:
+    with pytest.raises(Refusal, match=r"weights are torch\.float64"):
+        Engines().of(build(ModelConfig(**SIZES), 40, 40, shared=True).double(), "auto")
+    with pytest.raises(Refusal, match="device is meta"):
+        Engines().of(build(ModelConfig(**SIZES), 40, 40, shared=True).to("meta"), "auto")
 
 
 def test_a_line_that_is_cut_is_told_with_its_number_and_what_is_lost(folder: Path) -> None:

@@ -100,7 +100,7 @@ def _tell_warnings() -> None:
             others(message, category, filename, lineno, *more)
         elif str(message) not in told:
             told.add(str(message))
-            print(f"pellucid: {message}", file=sys.stderr)
+            print("\r\x1b[2K" * sys.stderr.isatty() + f"pellucid: {message}", file=sys.stderr)  # behind a live line
 
     warnings.showwarning = show  # type: ignore[assignment]
     warnings.simplefilter("always", PellucidWarning)

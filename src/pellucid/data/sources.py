@@ -1,7 +1,7 @@
 """Pairs of texts from wherever they lie: two text files, a table, the Hub.
 
-`read_pairs` streams (source, target) for seq2seq and (text, label) for classification. Nothing is skipped: a pair with
-an empty side is a pair, so that the n-th pair is the n-th line of the file.
+`read_records` streams (source, target) for seq2seq and (text, label) for classification. Nothing is skipped: a pair
+with an empty side is a pair, so that the n-th pair is the n-th line of the file.
 """
 
 import hashlib
@@ -51,21 +51,13 @@ def _field(key: str, given: str | int | None, usual: str, column: int, *, is_lab
     return Field(name, column, required=name != usual, is_label=is_label)
 
 
-def read_pairs(split: Split, fields: Fields) -> Iterator[tuple[str, str]]:
-    """The pairs of a split, streamed.
+def read_records(split: Split, fields: Fields) -> Iterator[Record]:
+    """The pairs of a split, streamed, each with its number in the file, which `place` turns into a place. Text that
+    stands alone is both sides of its pair: each line of a .txt file, or of the source of two files.
 
     Raises:
         DataError: a file that is missing, damaged or does not hold what is asked for, by file and line.
         ConfigError: a package that the format needs is not installed.
-    """
-    for _, first, second in read_records(split, fields):
-        yield first, second
-
-
-def read_records(split: Split, fields: Fields) -> Iterator[Record]:
-    """Like `read_pairs`, each pair with its number in the file, which `place` turns into a place.
-
-    Text that stands alone is both sides of its pair: each line of a .txt file, or of the source of two files.
     """
     if fields.are_one and (split.path is None or suffix(split.path) == ".txt"):
         yield from ((number, line, line) for number, line in enumerate(read_lines(paths(split)[0]), start=1))

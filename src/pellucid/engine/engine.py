@@ -64,11 +64,15 @@ class Memory:
 def obstacle(model: Transformer) -> str | None:
     """Why the engine cannot decode with this model, or None if it can."""
     weight = model.output.weight
+    if weight.device.type != "cpu":
+        return f"the device is {weight.device.type}"
+    if weight.dtype not in calls.SUFFIX:
+        return f"the weights are {weight.dtype}"
     if not calls.serve(weight):
-        return f"the kernels are {chosen()}" if weight.device.type == "cpu" else f"the device is {weight.device.type}"
+        return f"the kernels are {chosen() or 'not loaded'}"
     for attention in _attentions(model):
-        if not isinstance(attention.attention, ScaledDotProductAttention):
-            return f"attention is {type(attention.attention).__name__}"
+        if not isinstance(attention.function, ScaledDotProductAttention):
+            return f"attention is {type(attention.function).__name__}"
         if attention.position.door not in ("none", "embed"):
             return f"positions are {type(attention.position).__name__}"
         if attention.query.out_features != attention.value.out_features:

@@ -50,7 +50,7 @@ class KeptWeights:
 
     def __init__(self, folder: Path, weights: Path, sha256: str, model: Sequence[object], longest: int,
                  precision: str) -> None:
-        self.precision = precision
+        self.precision, self._tried = precision, False
         self._weights, self._sha256, self._longest = weights, sha256, min(longest, LONGEST_SOURCE)
         self._library = find_library()
         name = hashlib.sha256(f"{folder.resolve()}\0{precision}".encode()).hexdigest()
@@ -77,13 +77,14 @@ class KeptWeights:
     def keep(self, frozen: Callable[[int, int], Frozen]) -> None:
         """Puts there what `frozen` makes for the longest source and output, if nothing is there and the weights are
         still the same; where that cannot be written, nothing."""
-        if self._frozen is not None or any(map(os.path.exists, _DEVICES)) or isinstance(self._library, str):
+        is_there = self._tried or self._frozen is not None
+        if is_there or any(map(os.path.exists, _DEVICES)) or isinstance(self._library, str):
             return
+        self._tried = True
         with contextlib.suppress(OutputError, OSError):
             if remembered_sha256(self._weights) == self._sha256:
                 remove_leftovers(self._all)
-                self._frozen = frozen(self._longest, LONGEST)
-                save(self._frozen, self._place)
+                save(frozen(self._longest, LONGEST), self._place)
                 for old in sorted(self._all.iterdir(), key=os.path.getmtime)[:-_MOST]:
                     shutil.rmtree(old, ignore_errors=True)
 

@@ -28,7 +28,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
-            hooks.append(module.attention.register_forward_pre_hook(hook_for(name)))
+            hooks.append(module.function.register_forward_pre_hook(hook_for(name)))
     try:
         yield weights
     finally:
@@ -48,7 +48,7 @@ def without_head(model: nn.Module, name: str, head: int) -> Iterator[None]:
         kept[:, head] = 0
         return kept
 
-    hook = attention.attention.register_forward_hook(silence)
+    hook = attention.function.register_forward_hook(silence)
     try:
         yield
     finally:

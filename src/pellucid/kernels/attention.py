@@ -1,5 +1,7 @@
 """nn/scaled_dot_product_attention.py by the fastest way that there is here: compiled, or fused by torch."""
 
+from __future__ import annotations
+
 import ctypes
 import math
 from ctypes import c_float, c_int64, c_void_p
@@ -18,35 +20,40 @@ _SHORT = 64  # keys, up to which a head fits the nearest cache and is computed t
 
 
 class Pattern(Protocol):
-    """What is asked of a `nn.attention_pattern.AttentionPattern`, where it is told what each answer means."""
+    """What is asked of a `nn.attention_pattern.AttentionPattern`, where each is told."""
 
+    @property
+    def query_positions(self) -> Tensor: ...
+    @property
+    def key_positions(self) -> Tensor: ...
+    @property
+    def real_keys(self) -> Tensor | None: ...
+    @property
+    def causal(self) -> bool: ...
+    @property
+    def hides_future(self) -> bool: ...
+    @property
+    def window(self) -> int | None: ...
     @property
     def mask(self) -> Tensor | None: ...
     @property
     def answerable(self) -> Tensor: ...
-    @property
-    def key_lengths(self) -> Tensor | None: ...
-    @property
-    def hides_future(self) -> bool: ...
-    @property
-    def is_simple(self) -> bool: ...
-    @property
-    def is_plain_causal(self) -> bool: ...
 
 
 def serves(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | None) -> bool:
     """Whether `attend` is there for these, and faster than the equation: in bf16 on a CPU two batched products beat
     torch's fused attention, whose backward pass is several times slower."""
-    return calls.is_fast(q) and (q.device.type != "cpu" or q.dtype != torch.bfloat16
-                                 or _is_compiled(q, k, v, pattern, bias))
+    is_slow = q.device.type == "cpu" and q.dtype == torch.bfloat16
+    return calls.is_fast(q) and (not is_slow or _compiled(q, k, v, pattern, bias) is not None)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | None) -> Tensor:
     """Attention(Q, K, V) without dropout: shapes as in `ScaledDotProductAttention.forward`."""
-    if _is_compiled(q, k, v, pattern, bias):
-        by_heads = k.shape[-2] <= _SHORT and q.shape[-1] in _WIDTHS
-        return calls.apply(_ByHeads if by_heads else _ByRows, q, k, v, pattern.key_lengths, pattern.hides_future)
-    if bias is None and pattern.is_plain_causal:
+    if function := _compiled(q, k, v, pattern, bias):
+        lengths = None if pattern.real_keys is None else pattern.real_keys.sum(1)
+        return calls.apply(function, q, k, v, lengths, pattern.hides_future)
+    is_one_sequence = pattern.query_positions is pattern.key_positions and pattern.query_positions.dim() == 1
+    if bias is None and is_one_sequence and pattern.causal and pattern.real_keys is None and pattern.window is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
     if pattern.mask is None:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=None if bias is None else bias.to(q.dtype))
@@ -56,11 +63,18 @@ def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | Non
     return F.scaled_dot_product_attention(q, k, v, attn_mask=additive) * pattern.answerable
 
 
-def _is_compiled(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | None) -> bool:
-    if bias is not None or not pattern.is_simple or not calls.serve(q, k, v):
-        return False
-    fits = k.shape[-2] <= _SHORT and q.shape[-1] in _WIDTHS
-    return q.dtype == k.dtype and q.shape[-1] == v.shape[-1] and (fits or q.dtype == torch.bfloat16)
+def _compiled(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern,
+              bias: Tensor | None) -> type[_ByHeads] | type[_ByRows] | None:
+    """The function for these, if there is one: neither bias nor window, padding at the end of the keys alone (else the
+    positions have a row a sentence), causality over one sequence."""
+    is_ordered = not pattern.hides_future or pattern.query_positions is pattern.key_positions
+    is_simple = pattern.window is None and pattern.query_positions.dim() == pattern.key_positions.dim() == 1
+    is_alike = q.dtype == k.dtype == v.dtype and q.shape[-1] == v.shape[-1]
+    if bias is not None or not (is_ordered and is_simple and is_alike and calls.serve(q)):
+        return None
+    if k.shape[-2] <= _SHORT and q.shape[-1] in _WIDTHS:
+        return _ByHeads
+    return _ByRows if q.dtype == torch.bfloat16 else None
 
 
 class Heads(ctypes.Structure):

@@ -2,7 +2,7 @@
 own functions serve.
 
 Loading is a choice of the process, as the number of threads is: `pellucid train` makes it, and a model built in Python
-computes the plain equations until `load` is called.
+computes with torch's own until `load` is called.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ _functions: dict[str, Callable[..., Any]] = {}
 
 
 def load(functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Uses these compiled functions from now on, by their names in C++ (see `compiled.Library`); the plain equations,
-    if there are none."""
+    """Uses these compiled functions from now on, by their names in C++ (see `compiled.Library`); torch's own, if there
+    are none."""
     _functions.clear()
     _functions.update(functions)
 
@@ -63,7 +63,8 @@ def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
 
 
 def run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
-    """Calls the kernel `name` for `dtype`; tensors go as pointers to their data, structures by reference."""
+    """Calls the kernel `name` for `dtype`; dense tensors go as pointers to their data, structures by reference."""
+    assert all(a.is_contiguous() for a in arguments if isinstance(a, Tensor))
     call(f"{name}_{SUFFIX[dtype]}", *[
         address(a) if isinstance(a, Tensor) else ctypes.byref(a) if isinstance(a, ctypes.Structure) else a
         for a in arguments])

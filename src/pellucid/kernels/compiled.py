@@ -1,4 +1,4 @@
-"""Compiles kernels/ for this processor, once, and loads it; where that cannot be, the plain equations serve.
+"""Compiles kernels/ for this processor, once, and loads it; where that cannot be, torch's own serve.
 
 Imports no torch, so that decoding can do without (see engine/frozen.py).
 """

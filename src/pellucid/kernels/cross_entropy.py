@@ -15,6 +15,11 @@ from pellucid.kernels import calls
 CHUNK_BYTES = {"cpu": 24 << 20, "cuda": 512 << 20}  # of logits
 
 
+def serves(hidden: Tensor) -> bool:
+    """Whether `linear_cross_entropy` is there for these hidden states."""
+    return calls.is_fast(hidden)
+
+
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """The sum over rows of the loss of the logits hidden @ weightᵀ: as in nn/cross_entropy.py."""
     wanted = (torch.is_grad_enabled() and hidden.requires_grad, torch.is_grad_enabled() and weight.requires_grad)

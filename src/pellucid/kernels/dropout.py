@@ -1,5 +1,5 @@
-"""nn/dropout.py in one pass: compiled, or as torch does it. On a CPU p is rounded to a multiple of 2^-32, and scaled
-by."""
+"""nn/dropout.py faster: compiled, fused by torch on a GPU, or by masks that are drawn two features at a time. On a CPU
+p is a multiple of 2^-32, and the scale that of the p really used."""
 
 from typing import Any
 

@@ -8,6 +8,7 @@ from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls
 from pellucid.kernels.cross_entropy import CHUNK_BYTES, products_dtype
+from pellucid.kernels.cross_entropy import serves as serves
 
 
 def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, alpha: float) -> Tensor:

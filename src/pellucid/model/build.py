@@ -30,6 +30,7 @@ from pellucid.nn.positional_encoding import (
     TransformerXlPosition,
 )
 from pellucid.nn.residual_connection import (
+    UNSCALED,
     NoResidual,
     PostNormResidual,
     PreNormResidual,
@@ -62,7 +63,7 @@ POSITIONS: dict[str, Choice[type[Position], Callable[[ModelConfig, bool], Positi
 NORMS: dict[str, Callable[[int], nn.Module]] = {"layernorm": LayerNorm, "rmsnorm": RmsNorm, "stdnorm": StdNorm,
                                                 "none": NoNorm}
 RESIDUALS: dict[str, Choice[type[Residual], Callable[[nn.Module, float, float], Residual]]] = {
-    "post": Choice(PostNormResidual, lambda norm, dropout, alpha: PostNormResidual(norm, dropout)),
+    "post": Choice(PostNormResidual, PostNormResidual),
     "pre": Choice(PreNormResidual, lambda norm, dropout, alpha: PreNormResidual(norm, dropout)),
     "deepnorm": Choice(PostNormResidual, PostNormResidual),
     "none": Choice(NoResidual, lambda norm, dropout, alpha: NoResidual(norm, dropout))}
@@ -95,25 +96,25 @@ def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: 
     check(config)
     if shared and source_vocab != target_vocab:
         raise ValueError(f"a shared vocabulary has one size, not {source_vocab} and {target_vocab}")
-    of_encoder = deepnorm_encoder(config.encoder_layers, config.decoder_layers)
-    of_decoder = deepnorm_decoder(config.decoder_layers)
+    n, m = config.encoder_layers, config.decoder_layers
+    of_encoder, of_decoder = (deepnorm_encoder(n, m), deepnorm_decoder(m)) if _is_deep(config) else (UNSCALED, UNSCALED)
     encoder, decoder = _encoder(config, of_encoder.alpha), _decoder(config, of_decoder.alpha)
     target = Embedding(target_vocab, config.d_model)
     source = target if shared and config.tie_embeddings else Embedding(source_vocab, config.d_model)
     output = target if config.tie_embeddings else OutputProjection(target_vocab, config.d_model)
     model = Transformer(encoder, decoder, source, target, output, _window(config))
-    initialize(model, seed, _gains(config, encoder, of_encoder.beta) | _gains(config, decoder, of_decoder.beta))
+    initialize(model, seed, _gains(encoder, of_encoder.beta) | _gains(decoder, of_decoder.beta))
     return model
 
 
 def build_classifier(config: ModelConfig, source_vocab: int, classes: int, *, seed: int = 42) -> Classifier:
     """An encoder with a pool and a head; arguments and errors as in `build`."""
     check(config)
-    scales = deepnorm_encoder(config.encoder_layers, decoder_layers=0)
+    scales = deepnorm_encoder(config.encoder_layers, decoder_layers=0) if _is_deep(config) else UNSCALED
     encoder = _encoder(config, scales.alpha)
     model = Classifier(encoder, Embedding(source_vocab, config.d_model), POOLINGS[config.pooling](),
                        (config.d_model, classes), config.dropout, _window(config))
-    initialize(model, seed, _gains(config, encoder, scales.beta))
+    initialize(model, seed, _gains(encoder, scales.beta))
     return model
 
 
@@ -168,13 +169,15 @@ def _window(config: ModelConfig) -> int | None:
 def _encoder(config: ModelConfig, alpha: float) -> Encoder:
     layers = [EncoderLayer(_self_attention(config, bidirectional=True), _feed_forward(config), _residual(config, alpha))
               for _ in range(config.encoder_layers)]
-    return Encoder(layers, _position(config, True, ("embed",)), _closing_norm(config), Dropout(config.dropout))
+    position = _position(config, bidirectional=True, doors=("embed",))
+    return Encoder(layers, position, _closing_norm(config), Dropout(config.dropout))
 
 
 def _decoder(config: ModelConfig, alpha: float) -> Decoder:
     layers = [DecoderLayer(_self_attention(config, bidirectional=False), _attention(config, NoPosition()),
                            _feed_forward(config), _residual(config, alpha)) for _ in range(config.decoder_layers)]
-    return Decoder(layers, _position(config, False, ("embed",)), _closing_norm(config), Dropout(config.dropout))
+    position = _position(config, bidirectional=False, doors=("embed",))
+    return Decoder(layers, position, _closing_norm(config), Dropout(config.dropout))
 
 
 def _position(config: ModelConfig, bidirectional: bool, doors: tuple[Door, ...]) -> Position:
@@ -205,10 +208,12 @@ def _closing_norm(config: ModelConfig) -> nn.Module:
     return (NORMS[config.norm] if RESIDUALS[config.residual].kind.needs_closing_norm else NoNorm)(config.d_model)
 
 
-def _gains(config: ModelConfig, stack: Encoder | Decoder, beta: float) -> dict[nn.Module, float]:
-    """DeepNorm's β for the values, outputs and feed-forward layers of a stack."""
-    if config.residual != "deepnorm":
-        return {}
+def _is_deep(config: ModelConfig) -> bool:
+    return config.residual == "deepnorm"
+
+
+def _gains(stack: Encoder | Decoder, beta: float) -> dict[nn.Module, float]:
+    """β for the values, outputs and feed-forward layers of a stack."""
     small: list[nn.Module] = [m for layer in stack.stack() for m in layer.feed_forward.modules()]
     for module in stack.modules():
         if isinstance(module, MultiHeadAttention):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from pellucid.model.encoder import Stack
 from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.nn.key_value_cache import KeyValueCache
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.positional_encoding import Position
 from pellucid.nn.residual_connection import Residual
 
 
@@ -42,12 +42,12 @@ class DecoderLayer(nn.Module):
         self.residual_2 = residual()
         self.residual_3 = residual()
 
-    def forward(self, y: Tensor, memory: Tensor | KeyValueCache, target: AttentionPattern, source: AttentionPattern,
-                past: KeyValueCache | None = None) -> Tensor:
+    def forward(self, y: Tensor, memory: Tensor | KeyValueCache, target_pattern: AttentionPattern,
+                source_pattern: AttentionPattern, past: KeyValueCache | None = None) -> Tensor:
         """y [B, T, D] → [B, T, D], over memory [B, S, D] and, where y is not the whole target, over what was `past`;
         both attentions as in `MultiHeadAttention`."""
-        y = self.residual_1(y, lambda y: self.self_attention(y, y, target, past))
-        y = self.residual_2(y, lambda y: self.cross_attention(y, memory, source))
+        y = self.residual_1(y, lambda y: self.self_attention(y, y, target_pattern, past))
+        y = self.residual_2(y, lambda y: self.cross_attention(y, memory, source_pattern))
         out: Tensor = self.residual_3(y, self.feed_forward)
         return out
 
@@ -56,17 +56,8 @@ class DecoderLayer(nn.Module):
         return LayerCache(self.cross_attention.remember(memory, positions), KeyValueCache())
 
 
-class Decoder(nn.Module):
-    """A stack of layers over embedded target tokens, closed by a norm where the residual asks for one; arguments as in
-    Encoder."""
-
-    def __init__(self, layers: list[DecoderLayer], position: Position, closing_norm: nn.Module,
-                 dropout: nn.Module) -> None:
-        super().__init__()
-        self.position = position
-        self.dropout = dropout
-        self.layers = nn.ModuleList(layers)
-        self.closing_norm = closing_norm
+class Decoder(Stack):
+    """The stack of decoder layers."""
 
     def stack(self) -> Iterator[DecoderLayer]:
         """The layers, bottom to top."""
@@ -74,16 +65,14 @@ class Decoder(nn.Module):
             assert isinstance(layer, DecoderLayer)
             yield layer
 
-    def forward(self, y: Tensor, memory: Tensor | Sequence[LayerCache], target: AttentionPattern,
-                source: AttentionPattern) -> Tensor:
+    def forward(self, y: Tensor, memory: Tensor | Sequence[LayerCache], target_pattern: AttentionPattern,
+                source_pattern: AttentionPattern) -> Tensor:
         """Embedded tokens [B, T, D] over memory [B, S, D] → [B, T, D]; or, over what each layer remembers, the newest
         tokens alone, which it then remembers too."""
-        y = self.dropout(self.position.embed(y, target.query_positions))
-        for number, layer in enumerate(self.layers):
-            if isinstance(memory, Tensor):
-                y = layer(y, memory, target, source)
-            else:
-                y = layer(y, memory[number].source, target, source, memory[number].target)
+        y = self.dropout(self.position.embed(y, target_pattern.query_positions))
+        known = [(memory, None)] * len(self.layers) if isinstance(memory, Tensor) else memory
+        for layer, (source, past) in zip(self.layers, known, strict=True):
+            y = layer(y, source, target_pattern, source_pattern, past)
         out: Tensor = self.closing_norm(y)
         return out
 

@@ -1,6 +1,6 @@
 """The encoder: the left half of Figure 1 (section 3.1)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor, nn
 
@@ -28,22 +28,26 @@ class EncoderLayer(nn.Module):
         return out
 
 
-class Encoder(nn.Module):
-    """A stack of layers over embedded tokens, closed by a norm where the residual asks for one.
+class Stack(nn.Module):
+    """Layers over embedded tokens, closed by a norm where the residual asks for one.
 
     Args:
-        layers: the stack.  position: the scheme whose ``embed`` door is opened.
+        layers: bottom to top.  position: the scheme whose ``embed`` door is opened.
         closing_norm: `NoNorm` unless the residual connection needs a norm at the stack's end.
         dropout: on the sum of embeddings and positions.
     """
 
-    def __init__(self, layers: list[EncoderLayer], position: Position, closing_norm: nn.Module,
+    def __init__(self, layers: Sequence[nn.Module], position: Position, closing_norm: nn.Module,
                  dropout: nn.Module) -> None:
         super().__init__()
         self.position = position
         self.dropout = dropout
         self.layers = nn.ModuleList(layers)
         self.closing_norm = closing_norm
+
+
+class Encoder(Stack):
+    """The stack of encoder layers."""
 
     def stack(self) -> Iterator[EncoderLayer]:
         """The layers, bottom to top."""

@@ -82,9 +82,9 @@ class Transformer(nn.Module):
                 real_target: Tensor | None, real_source: Tensor | None) -> Tensor:
         """What `decode` and `step` share; positions of the tokens, of the whole target so far, and of the source."""
         here, so_far, of_source = positions
-        target = causal(here, so_far) & window(here, so_far, self.window_size) & padding(here, so_far, real_target)
-        source = padding(here, of_source, real_source)
-        hidden: Tensor = self.decoder(self.target_embedding(tokens), memory, target, source)
+        pattern = causal(here, so_far) & window(here, so_far, self.window_size) & padding(here, so_far, real_target)
+        hidden: Tensor = self.decoder(self.target_embedding(tokens), memory, pattern,
+                                      padding(here, of_source, real_source))
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:

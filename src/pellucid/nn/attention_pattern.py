@@ -18,9 +18,9 @@ class AttentionPattern:
     """Where queries and keys stand, and which key each query may attend to: a function of their positions.
 
     Args:
-        query_positions: [T] or [B, T].
+        query_positions: [T], of every sentence, or [B, T]; [1] is that of the newest token, behind all keys.
         key_positions: [S] or [B, S].
-        real_keys: [B, S], false where a key is padding; None if no key is.
+        real_keys: [B, S], false where a key is padding; None if no key is. With [S] positions, padding comes last.
         causal: a query sees keys at its own position and before.
         window: a query sees keys at most `window` positions away.
     """
@@ -70,23 +70,6 @@ class AttentionPattern:
     def hides_future(self) -> bool:
         """Whether causality hides anything."""
         return self.causal and not self.is_last_query
-
-    @property
-    def is_simple(self) -> bool:
-        """Nothing but padding at the end of the keys and, over one sequence, causality."""
-        ordered = not self.causal or self.is_last_query or self.query_positions is self.key_positions
-        return self.window is None and ordered and self.query_positions.dim() == self.key_positions.dim() == 1
-
-    @property
-    def is_plain_causal(self) -> bool:
-        """Nothing but causality over one sequence: what fused attention knows as ``is_causal``."""
-        same = self.query_positions is self.key_positions and self.query_positions.dim() == 1
-        return same and self.causal and self.real_keys is None and self.window is None
-
-    @cached_property
-    def key_lengths(self) -> Tensor | None:
-        """[B], the number of real keys of each sentence, when its padding is at the end; None without padding."""
-        return None if self.real_keys is None else self.real_keys.sum(1)
 
 
 def full(query_positions: Tensor, key_positions: Tensor) -> AttentionPattern:

@@ -16,7 +16,7 @@ def label_smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: flo
 
 
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """`label_smoothed_cross_entropy` of the logits hidden @ weightᵀ, summed over rows; the logits are never all held.
+    """`label_smoothed_cross_entropy` of the logits hidden @ weightᵀ, summed over rows.
 
     Args:
         hidden: [N, D].  weight: [V, D].  targets: [N], token ids.
@@ -25,4 +25,6 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smooth
     Returns:
         A scalar in nats, in fp32 (fp64 for fp64 input), differentiable by `hidden` and `weight`.
     """
-    return cross_entropy.linear_cross_entropy(hidden, weight, targets, smoothing)
+    if cross_entropy.serves(hidden):  # a few rows of the logits at a time
+        return cross_entropy.linear_cross_entropy(hidden, weight, targets, smoothing)
+    return label_smoothed_cross_entropy(hidden @ weight.T, targets, smoothing).sum()

@@ -1,6 +1,6 @@
 r"""Initial weights: Xavier-uniform matrices (Glorot and Bengio 2010), :math:`U(\pm g\sqrt{6/(n_{in}+n_{out})})`;
 embeddings :math:`N(0, 1/D)`, so that √D·E[x] has variance 1; learned positions with the variance ½ that sinusoids have;
-biases of projections 0. All else stays as its class makes it: gains 1, the norms' biases 0.
+biases of projections 0. The rest stays as its class makes it: gains 1, the biases of norms and of positions 0.
 
 Each parameter draws from a generator of its own, seeded by the run's seed and the parameter's name: adding or removing
 a part never changes how another one starts.
@@ -14,7 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.nn.embeddings import Embedding, OutputProjection
-from pellucid.nn.positional_encoding import LearnedPosition, T5Position
+from pellucid.nn.layer_norm import LayerNorm, RmsNorm, StdNorm
+from pellucid.nn.positional_encoding import LearnedPosition, T5Position, TransformerXlPosition
+
+AS_MADE = (LayerNorm, RmsNorm, StdNorm, TransformerXlPosition)
 
 
 def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) -> None:
@@ -36,6 +39,8 @@ def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) ->
                 _set(parameter, fresh.uniform_(-bound, bound, generator=generator))
             elif isinstance(module, nn.Linear):
                 nn.init.zeros_(parameter)
+            else:
+                assert isinstance(module, AS_MADE), f"how {name} of a {type(module).__name__} begins is not said here"
 
 
 @torch.no_grad()

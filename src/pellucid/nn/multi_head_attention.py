@@ -24,11 +24,11 @@ class MultiHeadAttention(nn.Module):
         d_model: the width D, divisible by n_heads.
         n_heads: the number of heads H.
         position: the scheme whose ``rotate`` and ``bias`` doors are opened.
-        attention: how a head mixes the values, with ``weights`` and ``forward``.
+        function: how a head mixes the values, with ``weights`` and ``forward``.
         d_key: the width d_k of a head's queries and keys; that of its values, D/H, if left out.
     """
 
-    def __init__(self, d_model: int, n_heads: int, position: Position, attention: AttentionFunction,
+    def __init__(self, d_model: int, n_heads: int, position: Position, function: AttentionFunction,
                  d_key: int | None = None) -> None:
         super().__init__()
         if d_model % n_heads:
@@ -40,7 +40,7 @@ class MultiHeadAttention(nn.Module):
         self.value = nn.Linear(d_model, d_model)
         self.output = nn.Linear(d_model, d_model)
         self.position = position
-        self.attention = attention
+        self.function = function
 
     def forward(self, x: Tensor, memory: Tensor | KeyValueCache, pattern: AttentionPattern,
                 past: KeyValueCache | None = None) -> Tensor:
@@ -65,7 +65,7 @@ class MultiHeadAttention(nn.Module):
             k, v = known.read()
         bias = self.position.bias(q, pattern.query_positions, pattern.key_positions)
         q = self.position.rotate(q, pattern.query_positions)
-        heads = self.attention(q, k, v, pattern, bias)  # [B, H, T, D/H]
+        heads = self.function(q, k, v, pattern, bias)  # [B, H, T, D/H]
         concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, D]
         out: Tensor = self.output(concatenated)
         return out
@@ -73,7 +73,7 @@ class MultiHeadAttention(nn.Module):
     def remember(self, memory: Tensor, positions: Tensor) -> KeyValueCache:
         """The keys and values of memory [B, S, D] at `positions`, for as many queries as may come."""
         k, v = self._heads(memory, self.key, self.value)
-        return KeyValueCache(self.position.rotate(k, positions), v)
+        return KeyValueCache((self.position.rotate(k, positions), v))
 
     def _heads(self, x: Tensor, *projections: nn.Linear) -> tuple[Tensor, ...]:
         """Each projection of x [B, T, D], split into heads [B, H, T, width]; one matrix product for all of them."""

@@ -5,13 +5,13 @@ turns queries and keys, ``bias`` adds to the scores, in every self-attention. Wh
 """
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Door = Literal["embed", "rotate", "bias", "none"]
+Door = Literal["none", "embed", "rotate", "bias"]
 
 
 class Position(nn.Module):
@@ -21,23 +21,31 @@ class Position(nn.Module):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.door = next((door for door in get_args(Door) if door in vars(cls)), "none")
+        doors: tuple[Door, ...] = ("embed", "rotate", "bias")
+        cls.door = next((door for door in doors if getattr(cls, door) is not getattr(Position, door)), "none")
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Token embeddings x [B, T, D] at `positions` ([T] or [B, T]) → [B, T, D]."""
         return x
 
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys [B, H, T, D/H] at `positions` → the same shape."""
+        """Queries or keys [B, H, T, d_k] at `positions` → the same shape."""
         return heads
 
     def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """What to add to the scores, [B or 1, H, T, S], for queries [B, H, T, D/H]; None adds nothing."""
+        """What to add to the scores, [B or 1, H, T, S], for queries [B, H, T, d_k]; None adds nothing. The positions of
+        T and of S tokens lie less than max(T, S) apart."""
         return None
 
 
 class NoPosition(Position):
     """All doors stay closed: the model sees a bag of tokens, but for what a causal pattern gives away."""
+
+
+def _angles(positions: Tensor, width: int) -> Tensor:
+    """pos / 10000^(2i/width) for each pair i of features: positions [...] → [..., ⌈width/2⌉], in fp32."""
+    even = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32)
+    return positions[..., None].float() * torch.exp(even * (-math.log(10_000.0) / width))
 
 
 class SinusoidalPosition(Position):
@@ -52,8 +60,7 @@ class SinusoidalPosition(Position):
 
     def table(self, positions: Tensor) -> Tensor:
         """The encodings of `positions` [...] → [..., D], in fp32."""
-        even = torch.arange(0, self.d_model, 2, device=positions.device, dtype=torch.float32)
-        angles = positions[..., None].float() * torch.exp(even * (-math.log(10_000.0) / self.d_model))
+        angles = _angles(positions, self.d_model)
         pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)  # [..., ⌈D/2⌉, 2]
         return pairs.flatten(-2)[..., : self.d_model]
 
@@ -85,17 +92,16 @@ class RotaryPosition(Position):
     r"""Rotary embedding (Su et al. 2021): dimensions 2i and 2i+1 turn by the angle :math:`pos / 10000^{2i/d_k}`, so
     that :math:`q_m \cdot k_n` depends on the content and on :math:`m - n` alone."""
 
-    def __init__(self, d_head: int) -> None:
+    def __init__(self, d_key: int) -> None:
         super().__init__()
-        if d_head % 2:
-            raise ValueError(f"rotary positions turn pairs of features: d_model / n_heads must be even, not {d_head}")
-        self.d_head = d_head
+        if d_key % 2:
+            raise ValueError(f"rotary positions turn pairs of features: d_key must be even, not {d_key}")
+        self.d_key = d_key
 
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """[B, H, T, D/H] turned by their positions."""
-        even = torch.arange(0, self.d_head, 2, device=heads.device, dtype=torch.float32)
-        angles = positions[..., None].float() * torch.exp(even * (-math.log(10_000.0) / self.d_head))
-        angles = angles if positions.dim() == 1 else angles[:, None]  # [T, D/2H] or [B, 1, T, D/2H]
+        """[B, H, T, d_k] turned by their positions."""
+        angles = _angles(positions, self.d_key)
+        angles = angles if positions.dim() == 1 else angles[:, None]  # [T, d_k/2] or [B, 1, T, d_k/2]
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
         a, b = heads[..., 0::2], heads[..., 1::2]
         return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
@@ -137,7 +143,7 @@ class T5Position(Position):
     exact buckets near, logarithmic ones up to 128, the last one beyond. One table for each attention layer.
 
     Args:
-        bidirectional: half of the buckets are for keys behind the query; else all are for keys up to it.
+        bidirectional: half of the buckets are for keys after the query; else all are for keys up to it.
     """
 
     buckets = 32
@@ -185,7 +191,7 @@ class TransformerXlPosition(Position):
         self.position_bias = nn.Parameter(torch.zeros(n_heads, d_model // n_heads))
 
     def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        """(q'_i + position_bias)·W_R r_{i-j} / √d_k: [B, H, T, S]; where T or S tokens stand, none is further apart."""
+        """(q'_i + position_bias)·W_R r_{i-j} / √d_k: [B, H, T, S]."""
         distance = -_distances(query_positions, key_positions)  # [B or 1, T, S] of i - j
         longest = max(distance.shape[1:]) - 1
         span = torch.arange(-longest, longest + 1, device=distance.device)  # every distance once

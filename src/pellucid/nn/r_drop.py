@@ -23,7 +23,7 @@ def r_drop_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float, alph
 
 
 def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, alpha: float) -> Tensor:
-    """`r_drop_cross_entropy` of the logits hidden @ weightᵀ, summed over targets; the logits are never all held.
+    """`r_drop_cross_entropy` of the logits hidden @ weightᵀ, summed over targets.
 
     Args:
         hidden: [2, N, D], the hidden states of both passes.  weight: [V, D].  targets: [N], token ids.
@@ -32,4 +32,6 @@ def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: fl
     Returns:
         A scalar in nats, in fp32 (fp64 for fp64 input), differentiable by `hidden` and `weight`.
     """
-    return r_drop.linear_r_drop(hidden, weight, targets, smoothing, alpha)
+    if r_drop.serves(hidden):  # a few rows of the logits at a time
+        return r_drop.linear_r_drop(hidden, weight, targets, smoothing, alpha)
+    return r_drop_cross_entropy(hidden @ weight.T, targets, smoothing, alpha).sum()

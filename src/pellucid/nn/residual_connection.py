@@ -80,6 +80,9 @@ class DeepNormScales(NamedTuple):
     beta: float
 
 
+UNSCALED = DeepNormScales(1.0, 1.0)
+
+
 def deepnorm_encoder(layers: int, decoder_layers: int) -> DeepNormScales:
     """Of an encoder (Wang et al. 2022, figure 2): beside a decoder, or alone where that has 0 layers."""
     n, m = layers, decoder_layers

@@ -1,6 +1,8 @@
 r"""Scaled dot-product attention, equation (1), section 3.2.1.
 
 .. math:: \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\big(QK^\top / \sqrt{d_k} + \text{bias}\big)\,V
+
+with scores of -∞ where the pattern hides a key (section 3.2.3), and dropout on the weights where it is asked for.
 """
 
 import math
@@ -37,6 +39,7 @@ class ScaledDotProductAttention(nn.Module):
             scores = scores + bias
         if pattern.mask is None:
             return scores.softmax(-1)
+        # The lowest number in the place of -∞: a row that sees nothing would be NaN, and is 0 by the last factor.
         scores = scores.masked_fill(~pattern.mask, torch.finfo(scores.dtype).min)
         return scores.softmax(-1) * pattern.answerable
 

@@ -138,7 +138,7 @@ def _search(step: Any, shape: Shape, beam: int, at_once: int, ledger: Ledger) ->
             logits, state = step.step(state, tokens)
             states[place] = step.select(state, torch.arange(len(rows)))
             for leaf in tree_leaves(vars(states[place])):
-                for tensor in (leaf.keys, leaf.values) if isinstance(leaf, KeyValueCache) else (leaf,):
+                for tensor in leaf.read() if isinstance(leaf, KeyValueCache) else (leaf,):
                     ledger.belongs("cache", tensor)
             ledger.belongs("logits", logits)
 

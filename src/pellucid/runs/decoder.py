@@ -7,6 +7,7 @@ up to the rounding of their precision. Imports no torch: the first way needs non
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -53,10 +54,11 @@ class Route:
 
 
 class Engines:
-    """The engines of a model by precision, each made when it is first needed, and again when weights have changed."""
+    """The engines of a model as it is now by precision, each made when it is first needed."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[int, Engine]] = {}
+        self._made: dict[str, Engine] = {}
+        self._version, self._making = -1, Lock()
 
     def of(self, model: Transformer, precision: str) -> Engine:
         """The engine for the model as it is now.
@@ -71,10 +73,18 @@ class Engines:
         if reason is not None:
             raise Refusal(reason)
         precision = resolve(precision, model.output.weight.device)
-        version = sum(parameter._version for parameter in model.parameters())
-        if precision not in self._made or self._made[precision][0] != version:
-            self._made[precision] = version, Engine(model, precision)
-        return self._made[precision][1]
+        with self._making:
+            version = sum(parameter._version for parameter in model.parameters())
+            if version != self._version:
+                self._made, self._version = {}, version
+            if precision not in self._made:
+                self._made[precision] = Engine(model, precision)
+            return self._made[precision]
+
+
+def refuse_kept() -> KeptWeights:
+    """Nothing is kept of a model that somebody holds."""
+    raise Refusal("somebody holds the model, and may have changed it")
 
 
 @dataclass(frozen=True)
@@ -83,9 +93,8 @@ class Request:
 
     Attributes:
         model: gives the model, which is not read before it is needed.
-        options: of the search.  config: its precision and its batches.
-        has_prefixes: whether outputs must begin with given tokens.
-        kept: where packed weights are kept between processes, or why they may not be used.
+        options, config: of the search; its precision and its batches.  has_prefixes: given tokens begin the outputs.
+        kept: gives the place where packed weights are kept between processes, or refuses.
         engines: those that have been made of the model.
     """
 
@@ -93,7 +102,7 @@ class Request:
     options: SearchOptions
     config: DecodeConfig
     has_prefixes: bool = False
-    kept: KeptWeights | str = "the model is in memory, where it may have been changed"
+    kept: Callable[[], KeptWeights] = refuse_kept
     engines: Engines = field(default_factory=Engines)
 
 
@@ -121,11 +130,10 @@ class KeptEngine:
     """Packed weights that an earlier process has kept: whole searches in one call of a kernel, and no torch."""
 
     def __init__(self, request: Request) -> None:
-        if isinstance(request.kept, str):
-            raise Refusal(request.kept)
-        self._frozen, self._library, self._options = *request.kept.read(), request.options
+        kept = request.kept()
+        self._frozen, self._library, self._options = *kept.read(), request.options
         check(self._options, request.has_prefixes, SPECIALS, self._frozen.vocabulary, len(self._frozen.target_places))
-        self.precision = request.kept.precision if request.kept.precision == "int8" else self._frozen.precision
+        self.precision = "int8" if kept.precision == "int8" else self._frozen.precision
         self.threads, self.batch_tokens = self._library.most_threads, batch_tokens(True, request.config)
 
     def search(self, sources: Sources, prefixes: Prefixes, numbers: Sequence[int]) -> list[list[Hypothesis]]:
@@ -135,42 +143,43 @@ class KeptEngine:
         self._library.use_threads(count)
 
 
-class EngineSteps:
-    """Weights that are packed now: a call of a kernel for each step, and the search between them in torch. Kernels let
-    other threads of Python run meanwhile, so there are as many batches at once as torch has threads."""
+class _Packed:
+    """What both ways with weights that are packed now have in common. The engine's kernels let other threads of Python
+    run meanwhile: there are as many batches at once as torch has threads."""
 
     def __init__(self, request: Request) -> None:
         from torch import get_num_threads
 
+        from pellucid.kernels.calls import use_threads
+
         self._request, self._engine = request, request.engines.of(request.model(), request.config.precision)
-        if isinstance(request.kept, KeptWeights):
-            request.kept.keep(self._engine.largest)
-        self.precision = self._engine.precision
-        self.threads, self.batch_tokens = get_num_threads(), batch_tokens(True, request.config)
+        with contextlib.suppress(Refusal):
+            request.kept().keep(self._engine.largest)
+        self.precision, self.threads, self.use_threads = self._engine.precision, get_num_threads(), use_threads
+        self.batch_tokens = batch_tokens(True, request.config)
+
+
+class WholeEngine(_Packed):
+    """Weights that are packed now: whole searches in one call of a kernel."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        positions = self._engine.target_places.limit
+        check(request.options, request.has_prefixes, SPECIALS, self._engine.vocabulary, positions)
+
+    def search(self, sources: Sources, prefixes: Prefixes, numbers: Sequence[int]) -> list[list[Hypothesis]]:
+        frozen = self._engine.frozen(max(map(len, sources)), self._request.options.max_length)
+        return _search_at_once(frozen, sources, self._request.options)
+
+
+class EngineSteps(_Packed):
+    """Weights that are packed now: a call of a kernel for each step, and the search between them in torch."""
 
     def search(self, sources: Sources, prefixes: Prefixes, numbers: Sequence[int]) -> list[list[Hypothesis]]:
         from pellucid.data.batching import pad
         from pellucid.search.search import search
 
         return search(self._engine, pad(sources), len(sources), self._request.options, SPECIALS, prefixes, numbers)
-
-    def use_threads(self, count: int) -> None:
-        from pellucid.kernels.calls import use_threads
-
-        use_threads(count)
-
-
-class WholeEngine(EngineSteps):
-    """Weights that are packed now: whole searches in one call of a kernel."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__(request)
-        check(request.options, request.has_prefixes, SPECIALS, self._engine.vocabulary,
-              self._engine.target_places.limit)
-
-    def search(self, sources: Sources, prefixes: Prefixes, numbers: Sequence[int]) -> list[list[Hypothesis]]:
-        options = self._request.options
-        return _search_at_once(self._engine.frozen(max(map(len, sources)), options.max_length), sources, options)
 
 
 class PlainSteps:
@@ -209,18 +218,19 @@ class Decoder:
 
     Attributes:
         route: which way it takes, and why no faster one.
-        threads, batch_tokens: as of a `Way`.
+        threads, batch_tokens, use_threads: as of a `Way`.
     """
 
     def __init__(self, request: Request) -> None:
-        self._request, self._made, self._making = request, dict[str, Way | str](), Lock()
+        self._request, self._made, self._making = request, dict[str, Way | Refusal](), Lock()
         way = next(self._ways())
         self.threads, self.batch_tokens, self.use_threads = way.threads, way.batch_tokens, way.use_threads
-        name, against = list(self._made)[-1], {name: one for name, one in self._made.items() if isinstance(one, str)}
-        self.route = Route(name, way.precision, against)
+        against = {name: str(one) for name, one in self._made.items() if isinstance(one, Refusal)}
+        self.route = Route(list(self._made)[-1], way.precision, against)
         if request.config.precision not in ("auto", way.precision):
-            warnings.warn(f"decode.precision {request.config.precision} is not used, but {way.precision}: "
-                          f"{against['engine']}", PellucidWarning, stacklevel=4)
+            reason = list(against.values())[-1]
+            warnings.warn(f"decode.precision {request.config.precision} is not used, but {way.precision}: {reason}",
+                          PellucidWarning, stacklevel=4)
 
     def search(self, sources: Sources, prefixes: Prefixes, numbers: Sequence[int]) -> list[list[Hypothesis]]:
         """For each source its hypotheses, best first; prefixes and numbers as those of `search.search`."""
@@ -238,10 +248,10 @@ class Decoder:
                 if name not in self._made:
                     try:
                         self._made[name] = make(self._request)
-                    except Refusal as reason:
-                        self._made[name] = str(reason)
+                    except Refusal as refusal:
+                        self._made[name] = refusal
                 way = self._made[name]
-            if not isinstance(way, str):
+            if not isinstance(way, Refusal):
                 yield way
 
 

@@ -15,10 +15,11 @@ from pellucid.config import DecodeConfig, RunConfig, Task
 from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.data.tokenizers.interface import EOS
+from pellucid.engine.frozen import Refusal
 from pellucid.engine.kept import KeptWeights
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import checked_sha256, read_json
-from pellucid.runs.decoder import Decoder, Engines, Request, Route
+from pellucid.runs.decoder import Decoder, Engines, Request, Route, refuse_kept
 from pellucid.runs.folder import read_config
 from pellucid.runs.texts import Generated, answers, length_groups, search_options, warn_of_cuts
 
@@ -75,7 +76,8 @@ class Run:
     def __init__(self, folder: Path, config: RunConfig, tokenizers: Tokenizers,
                  model: Transformer | Classifier | Weights) -> None:
         self.folder, self.config, self.tokenizers, self._model = folder, config, tokenizers, model
-        self._reading, self._engines = Lock(), Engines()
+        self._weights = model if isinstance(model, Weights) else None
+        self._reading, self._engines, self._is_held = Lock(), Engines(), not isinstance(model, Weights)
         self._places: dict[str, KeptWeights] = {}  # by precision
 
     def __repr__(self) -> str:
@@ -88,6 +90,10 @@ class Run:
         Raises:
             CheckpointError: the weights are those of another architecture, or not those of when the run was opened.
         """
+        self._is_held = True  # and may be changed
+        return self._loaded()
+
+    def _loaded(self) -> Transformer | Classifier:
         with self._reading:
             if isinstance(self._model, Weights):
                 self._model = _read_model(self.config, self.tokenizers, self._model)
@@ -116,7 +122,8 @@ class Run:
 
     def route(self, beam_size: int | None = None, n_best: int | None = None, options: DecodeConfig | None = None,
               has_prefixes: bool = False) -> Route:
-        """Which decoder `generate` would run, asked so now, and why no faster one; errors as there."""
+        """Which decoder `generate` runs when it is asked so now, and why no faster one; it is made ready. Errors as
+        there."""
         return self._decoder(self._options(beam_size, n_best, options), True, has_prefixes).route
 
     def _options(self, beam_size: int | None, n_best: int | None, options: DecodeConfig | None) -> DecodeConfig:
@@ -126,19 +133,19 @@ class Run:
                        n_best=options.n_best if n_best is None else n_best)
 
     def _decoder(self, options: DecodeConfig, scores: bool, has_prefixes: bool) -> Decoder:
-        return Decoder(Request(lambda: cast("Transformer", self.model), search_options(options, scores), options,
-                               has_prefixes, self._kept(options.precision), self._engines))
+        return Decoder(Request(lambda: cast("Transformer", self._loaded()), search_options(options, scores), options,
+                               has_prefixes, lambda: self._kept(options.precision), self._engines))
 
-    def _kept(self, precision: str) -> KeptWeights | str:
+    def _kept(self, precision: str) -> KeptWeights:
         """Where packed weights are kept, as long as nobody has asked for the model, and so may have changed it."""
         if self.config.train.kernels != "auto":
-            return f"train.kernels is {self.config.train.kernels}"
-        if not isinstance(self._model, Weights):
-            return "the model is in memory, where it may have been changed"
+            raise Refusal(f"train.kernels is {self.config.train.kernels}")
+        if self._is_held or self._weights is None:
+            return refuse_kept()
         if precision not in self._places:
-            sides, file = self.tokenizers, self._model.folder / WEIGHTS
+            sides, file = self.tokenizers, self._weights.folder / WEIGHTS
             made_of = [asdict(self.config.model), sides.source.size, sides.target.size, sides.shared]
-            self._places[precision] = KeptWeights(self.folder, file, self._model.sha256, made_of,
+            self._places[precision] = KeptWeights(self.folder, file, self._weights.sha256, made_of,
                                                   self.config.model.max_length, precision)
         return self._places[precision]
 
@@ -153,7 +160,7 @@ class Run:
         from pellucid.data.batching import pad
 
         self._must_be("classification", "classify")
-        model, limit = cast("Classifier", self.model), self.config.model.max_length
+        model, limit = cast("Classifier", self._loaded()), self.config.model.max_length
         encoded = source_ids(list(texts), self.tokenizers, True)
         warn_of_cuts({first + number: len(ids) for number, ids in enumerate(encoded)}, limit)
         rows = [np.asarray(ids[:limit], dtype=np.int32) for ids in encoded]
@@ -189,10 +196,12 @@ class Run:
         warn_of_cuts({first + number: len(ids) for number, ids in enumerate(encoded)}, limit)
         wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(list(targets))]
         if cut and self.config.model.position == "learned":
+            lengths = {first + number: len(ids) for number, ids in enumerate(wanted)}
+            warn_of_cuts(lengths, limit, line="the target of line")
             wanted = [shorten(ids, limit) for ids in wanted]
         pairs = [(np.asarray(shorten(a, limit), dtype=np.int32), np.asarray(b, dtype=np.int32))
                  for a, b in zip(encoded, wanted, strict=True)]
-        found = score_targets(cast("Transformer", self.model), pairs, self.config.decode.batch_tokens)
+        found = score_targets(cast("Transformer", self._loaded()), pairs, self.config.decode.batch_tokens)
         return [Scored(tuple(self.tokenizers.target.pieces(ids)), tuple(row))
                 for ids, row in zip(wanted, found, strict=True)]
 

@@ -118,13 +118,14 @@ def answers(decoder: Decoder, tokenizers: Tokenizers, texts: Sequence[str], max_
     return results
 
 
-def warn_of_cuts(lengths: Mapping[int, int], limit: int, stacklevel: int = 3) -> None:
+def warn_of_cuts(lengths: Mapping[int, int], limit: int, stacklevel: int = 3, line: str = "line") -> None:
     """Says which texts, by number from 0, are longer than the model takes, and how much of them is lost.
 
     Args:
         stacklevel: as of `warnings.warn`; that of the caller's caller if left out.
+        line: what a text is called.
     """
-    cut = [f"line {number + 1} loses {length - limit:,} of its {length:,} tokens"
+    cut = [f"{line} {number + 1} loses {length - limit:,} of its {length:,} tokens"
            for number, length in lengths.items() if length > limit]
     if cut:
         more = f", and {len(cut) - _TOLD:,} more" if len(cut) > _TOLD else ""

@@ -66,7 +66,7 @@ def beam_search(step: Step[Source, State], state: State, rules: Rules) -> list[l
     options, k, eos = rules.options, rules.options.beam_size, rules.specials.eos
     largest = largest_penalties(options)
     results = [NBest(options.n_best) for _ in rules.indices]
-    finished = results  # of the sentences still in the batch
+    open_results = results  # of the sentences still in the batch
     beam = Rows.empty(torch.arange(len(results)))
     totals = torch.zeros(len(results), 1, dtype=torch.float64)  # [N, 1], from the second step on [N, k]
     latest = torch.full_like(beam.sentences, rules.specials.bos)
@@ -74,17 +74,17 @@ def beam_search(step: Step[Source, State], state: State, rules: Rules) -> list[l
         logits, state = step.step(state, latest)
         beam, totals = beam.to(logits.device), totals.to(logits.device)
         candidates = extend(*best_tokens(logits, beam, rules, 2 * k), totals, 2 * k)
-        collect(candidates, beam, finished, rules)
+        collect(candidates, beam, open_results, rules)
         if length == options.max_length:
             break
 
         survivors = candidates.gather(unfinished_first(candidates, eos)[:, :k])
         totals = survivors.totals.masked_fill(survivors.tokens == eos, -torch.inf)
-        undecided = still_undecided(totals[:, 0], finished, largest[length])
+        undecided = still_undecided(totals[:, 0], open_results, largest[length])
         if not undecided:
             break
-        if len(undecided) < len(finished):
-            finished = [finished[place] for place in undecided]
+        if len(undecided) < len(open_results):
+            open_results = [open_results[place] for place in undecided]
             places = torch.tensor(undecided, device=totals.device)
             totals, survivors = totals[places], Candidates(*(each[places] for each in survivors))
         parents, latest = survivors.parents.flatten(), survivors.tokens.flatten()  # [N·k]
@@ -94,8 +94,8 @@ def beam_search(step: Step[Source, State], state: State, rules: Rules) -> list[l
     return [each.hypotheses for each in results]
 
 
-def still_undecided(best_totals: Tensor, finished: list[NBest], largest_penalty: float) -> list[int]:
-    """The places of the sentences whose best unfinished hypothesis may still come in among the finished ones. For the
+def still_undecided(best_totals: Tensor, results: list[NBest], largest_penalty: float) -> list[int]:
+    """The places of the sentences whose best unfinished hypothesis may still come in among its results. For the
     others, stopping changes nothing:
 
     Let a hypothesis have log-probability a ≤ 0 and n tokens. Whatever it becomes has m tokens, n < m ≤ max_length, and
@@ -109,7 +109,7 @@ def still_undecided(best_totals: Tensor, finished: list[NBest], largest_penalty:
         largest_penalty: L.
     """
     bounds = (best_totals / largest_penalty).tolist()
-    return [place for place, bound in enumerate(bounds) if bound > -torch.inf and finished[place].admits(bound)]
+    return [place for place, bound in enumerate(bounds) if bound > -torch.inf and results[place].admits(bound)]
 
 
 def is_identity(rows: Tensor, count: int) -> bool:
@@ -142,9 +142,8 @@ def unfinished_first(candidates: Candidates, eos: int) -> Tensor:
     return over.byte().argsort(dim=1, stable=True)
 
 
-def collect(candidates: Candidates, beam: Rows, finished: list[NBest], rules: Rules) -> None:
-    """Let into `finished` what ends among the first k candidates of each sentence, at the maximum length all of
-    them."""
+def collect(candidates: Candidates, beam: Rows, results: list[NBest], rules: Rules) -> None:
+    """Let into `results` what ends among the first k candidates of each sentence, at the maximum length all of them."""
     options, eos = rules.options, rules.specials.eos
     length = beam.tokens.shape[1] + 1
     totals, tokens = candidates.totals[:, : options.beam_size], candidates.tokens[:, : options.beam_size]
@@ -156,9 +155,8 @@ def collect(candidates: Candidates, beam: Rows, finished: list[NBest], rules: Ru
         return
     scores = (totals[places, columns] / length_penalty(length, options.length_penalty)).tolist()
     for score, place, column in zip(scores, places.tolist(), columns.tolist(), strict=True):
-        if not finished[place].admits(score):
-            continue
-        row = int(candidates.parents[place, column])
-        finished[place].add(
-            score, hypothesis( [*beam.tokens[row].tolist(), int(tokens[place, column])],
-            [*beam.log_p[row].tolist(), float(candidates.log_p[place, column])], eos, options.length_penalty))
+        if results[place].admits(score):
+            row = int(candidates.parents[place, column])
+            ids = [*beam.tokens[row].tolist(), int(tokens[place, column])]
+            log_p = [*beam.log_p[row].tolist(), float(candidates.log_p[place, column])]
+            results[place].add(score, hypothesis(ids, log_p, eos, options.length_penalty))

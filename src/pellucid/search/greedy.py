@@ -61,8 +61,8 @@ def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rule
         for number, tokens, terms in zip(
             numbers[stops].tolist(), ended.tokens.tolist(), ended.log_p.tolist(), strict=True):
             done[number] = hypothesis(tokens, terms, eos, options.length_penalty)
-        kept = (~stops).nonzero().squeeze(1)
-        if kept.shape[0] == 0:
+        others = (~stops).nonzero().squeeze(1)
+        if others.shape[0] == 0:
             break
-        state, live, numbers, latest = step.select(state, kept), live.select(kept), numbers[kept], latest[kept]
+        state, live, numbers, latest = step.select(state, others), live.select(others), numbers[others], latest[others]
     return [done[number] for number in range(sentences.shape[0])]

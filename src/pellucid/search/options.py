@@ -61,13 +61,13 @@ class SearchOptions:
             if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
                 raise ValueError(f"{name} must be a whole number, {lowest} or more, not {value!r}")
         for name, allowed, holds in (
-            ("min_length", f"less than max_length ({self.max_length})", self.min_length < self.max_length),
-            ("n_best", f"at most beam_size ({self.beam_size}), except for samples",
-            self.sample or self.n_best <= self.beam_size),
-            ("length_penalty", f"between {-MAXIMUM_ALPHA} and {MAXIMUM_ALPHA}",
-            -MAXIMUM_ALPHA <= self.length_penalty <= MAXIMUM_ALPHA),
-            ("temperature", "above 0 and finite", 0 < self.temperature < math.inf),
-            ("top_p", "above 0 and at most 1", 0 < self.top_p <= 1)):
+                ("min_length", f"less than max_length ({self.max_length})", self.min_length < self.max_length),
+                ("n_best", f"at most beam_size ({self.beam_size}), except for samples",
+                 self.sample or self.n_best <= self.beam_size),
+                ("length_penalty", f"between {-MAXIMUM_ALPHA} and {MAXIMUM_ALPHA}",
+                 -MAXIMUM_ALPHA <= self.length_penalty <= MAXIMUM_ALPHA),
+                ("temperature", "above 0 and finite", 0 < self.temperature < math.inf),
+                ("top_p", "above 0 and at most 1", 0 < self.top_p <= 1)):
             if not holds:
                 raise ValueError(f"{name} must be {allowed}, not {self.__dict__[name]!r}")
 

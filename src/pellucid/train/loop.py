@@ -84,7 +84,6 @@ def validate_and_save(session: Session) -> None:
     learner.model.train()
     check_finite("the validation loss", progress.step, {"loss": scores["loss"]})
     session.metrics.write({"event": "validation", "step": progress.step, **scores})
-    draw_loss_curve(session.metrics.read(), session.store.run_folder / "figures" / "loss.png")
     monitor = learner.config.train.monitor
     better = progress.best_score is None or is_better(monitor, scores[monitor], progress.best_score)
     if better:
@@ -92,6 +91,7 @@ def validate_and_save(session: Session) -> None:
     else:
         progress.validations_without_gain += 1
     save(session)
+    draw_loss_curve(session.metrics.read(), session.store.run_folder / "figures" / "loss.png")
     told = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
     session.reporter.say(f"step {progress.step:,}  validation  {told}{'  (best)' if better else ''}")
 

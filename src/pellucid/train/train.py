@@ -32,7 +32,7 @@ from pellucid.train.checkpoint import CheckpointStore, load_checkpoint
 from pellucid.train.initialize import initialize_from, source_of
 from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.learning_rate import learning_rate, paper_peak
-from pellucid.train.loop import Session, is_better, point_to_checkpoints, train_until_done
+from pellucid.train.loop import Session, is_better, point_to_checkpoints, train_until_done, validate_and_save
 from pellucid.train.model_card import write_model_card
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.update import Learner
@@ -215,6 +215,8 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
     again changes nothing."""
     store, learner, progress = session.store, session.learner, session.learner.progress
     train_config = learner.config.train
+    if progress.best_score is None:  # somebody has removed the best checkpoint
+        validate_and_save(session)
     assert progress.best_score is not None
     name, score = store.path(progress.best_step).name, progress.best_score
     milestones = store.whole_milestones(session.reporter.say) if train_config.average_last > 1 else []

@@ -52,16 +52,13 @@ _BOUGHT = _named("book house car hat dress coat shirt table bed chair computer h
 _LOST = _named("key book letter hat coat shirt dress box newspaper computer house")
 _VISIBLE = PEOPLE + ANIMALS + THINGS + PLANTS + FLOWERS
 FRAMES = 2 * (
-    Frame(VERBS["eat"], DISHES + SOUP + FRUIT),
-    Frame(VERBS["drink"], DRINKS),
-    Frame(VERBS["read"], _READABLE),
+    Frame(VERBS["eat"], DISHES + SOUP + FRUIT), Frame(VERBS["drink"], DRINKS), Frame(VERBS["read"], _READABLE),
     Frame(VERBS["write"], _named("book letter story poem song")),
     Frame(VERBS["take"], _named("book letter newspaper key box hat coat apple orange chair car"), habit=False),
     Frame(VERBS["open"], _named("door window box letter book"), places=phrases.ROOMS),
     Frame(VERBS["choose"], _CHOSEN, habit=False, places=phrases.SHOPS),
     Frame(VERBS["put"], _named("hat dress coat shirt"), single=True, places=phrases.ROOMS),
-    Frame(VERBS["make"], DRINKS[2:4] + SOUP + _named("bread cheese cake dress"), places=phrases.ROOMS),
-) + (
+    Frame(VERBS["make"], DRINKS[2:4] + SOUP + _named("bread cheese cake dress"), places=phrases.ROOMS)) + (
     Frame(VERBS["see"], _VISIBLE, habit=False),
     Frame(VERBS["buy"], DISHES + DRINKS + FRUIT + FLOWERS, places=phrases.SHOPS),
     Frame(VERBS["buy"], _BOUGHT, habit=False, places=phrases.SHOPS),
@@ -69,12 +66,10 @@ FRAMES = 2 * (
     Frame(VERBS["watch"], ANIMALS + CHILDREN + FLOWERS + _named("film film film tree tree"), habit=False),
     Frame(VERBS["sing"], _named("song")),
 )  # fmt: skip
-_ANIMAL_FRAMES = (
-    Frame(VERBS["eat"], _named("bread meat cheese rice apple tomato egg"), animal=True),
-    Frame(VERBS["drink"], _named("milk water"), animal=True),
-    Frame(VERBS["see"], PEOPLE + ANIMALS, animal=True, habit=False),
-    Frame(VERBS["look"], PEOPLE + ANIMALS, animal=True, habit=False),
-)
+_ANIMAL_FRAMES = (Frame(VERBS["eat"], _named("bread meat cheese rice apple tomato egg"), animal=True),
+                  Frame(VERBS["drink"], _named("milk water"), animal=True),
+                  Frame(VERBS["see"], PEOPLE + ANIMALS, animal=True, habit=False),
+                  Frame(VERBS["look"], PEOPLE + ANIMALS, animal=True, habit=False))
 ASKED_WHAT = tuple(frame for frame in FRAMES if not frame.single)
 _LOVED = DISHES + DRINKS + SOUP + FRUIT + ANIMALS + FLOWERS + PLANTS + _named("book film song story poem car")
 _HAD = ANIMALS + _BOUGHT + _LOST + _named("brother sister friend child book newspaper")
@@ -137,12 +132,8 @@ def transitive(random: Random, mood: str, omit: str = "", subject: Phrase | None
 
 def _addressed(target: Phrase, reader: Phrase) -> Phrase:
     """A letter to the king: une lettre au roi."""
-    return Phrase(
-        f"{target.english} to {reader.english}",
-        f"{target.french} à {reader.french}",
-        heads=target.heads + reader.heads,
-        relations=target.relations,
-    )
+    return Phrase(f"{target.english} to {reader.english}", f"{target.french} à {reader.french}",
+                  heads=target.heads + reader.heads, relations=target.relations)
 
 
 def intransitive(random: Random, mood: str, omit: str = "", subject: Phrase | None = None) -> Clause:
@@ -269,12 +260,8 @@ def compared(random: Random, subject: Phrase, kind: str, tense: str) -> Phrase:
     while other.heads[0] in subject.heads:
         other = _another(random, kind)
     form = french.agree(adjective, subject.feminine, subject.person >= NOUS)
-    return Phrase(
-        f"{adjective.comparative} than {other.english}",
-        f"plus {form} que {other.french}",
-        heads=(adjective.english,),
-        relations=((adjective.english, other.heads[0]),),
-    )
+    return Phrase(f"{adjective.comparative} than {other.english}", f"plus {form} que {other.french}",
+                  heads=(adjective.english,), relations=((adjective.english, other.heads[0]),))
 
 
 def _another(random: Random, kind: str) -> Phrase:
