@@ -190,7 +190,7 @@ class Pellucid(Batched):
         from benchmarks.reference import options_of
         from pellucid.config import DecodeConfig
         from pellucid.engine.workers import each
-        from pellucid.kernels import calls
+        from pellucid.kernels.calls import use_threads
         from pellucid.runs.decoder import Decoder, Request
 
         config = DecodeConfig(precision=self.precision)
@@ -206,7 +206,7 @@ class Pellucid(Batched):
             found = decoder.search(sources, [[]] * len(numbers), range(len(numbers)))
             return [[*one.tokens, EOS] if one.finished else list(one.tokens) for one, *_ in found]
 
-        outputs_of = each(decode, batches, self.threads, calls.use_threads)
+        outputs_of = each(decode, batches, self.threads, use_threads)
         return {i: ids for (_, numbers), outputs in zip(batches, outputs_of, strict=True)
                 for i, ids in zip(numbers, outputs, strict=True)}
 

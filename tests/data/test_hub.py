@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,12 @@ import pytest
 
 from pellucid.config import DataConfig, Split
 from pellucid.data.hub import with_split
-from pellucid.data.sources import fields_for, read_pairs
+from pellucid.data.sources import Fields, fields_for, read_records
 from pellucid.errors import ConfigError, DataError
+
+
+def read_pairs(split: Split, fields: Fields) -> Iterator[tuple[str, str]]:
+    return ((first, second) for _, first, second in read_records(split, fields))
 
 PAIRS = [("a cat", "un chat"), ("", "vide"), ("line\u2028sep", "日本 😀")]
 
