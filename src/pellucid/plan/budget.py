@@ -83,7 +83,6 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     if config.train.monitor in ("bleu", "exact"):
         greedy = replace(config, decode=replace(config.decode, beam_size=1, n_best=1, sample=False))
         search = _search(greedy, workload, machine)[0]
-        peaks = [peak | {"packed weights": search.get("packed weights", 0)} for peak in peaks]  # they are kept
         peaks.append(search | {"optimizer": update["optimizer"]})
     seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
     scale = (workload.scale() or 1) if seen == len(shapes) else 1
