@@ -59,7 +59,7 @@ def room_of(module: str) -> str:
 
 
 def first_sentence(node: ast.AST) -> str:
-    text = " ".join((ast.get_docstring(node) or "").split())  # type: ignore[arg-type]
+    text = " ".join((ast.get_docstring(node) or "").split())
     return re.split(r"(?<=[.?!:;])\s(?=[A-Z])|$", text, maxsplit=1)[0].rstrip(".:;")
 
 
@@ -68,7 +68,7 @@ def draw_rooms() -> str:
     table = rooms()
     for name in reversed(table):
         question, rest = re.match(r"([^?]*\?) (.*)", " ".join((ast.get_docstring(
-            tree(SOURCE / name / "__init__.py")) or "").split())).groups()  # type: ignore[union-attr]
+            tree(SOURCE / name / "__init__.py")) or "").split())).groups()
         inside = re.split(r"(?<=[a-z)])\.( |$)", rest, maxsplit=1)[0]
         on = ", ".join(f"`{each}`" for each in table if each in table[name]) or "–"
         lines.append(f"| {question} | [`{name}`](../src/pellucid/{name}) | {inside} | {on} |")

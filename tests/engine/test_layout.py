@@ -54,7 +54,7 @@ def fields(code: str, name: str) -> list[tuple[str, type]]:
     assert body, f"C++ has no struct {name}"
     found = []
     for declaration in filter(None, map(str.strip, body[1].split(";"))):
-        kind, names = re.fullmatch(r"(?:const )?(\w+) (.*)", declaration, re.DOTALL).groups()  # type: ignore[union-attr]
+        kind, names = re.fullmatch(r"(?:const )?(\w+) (.*)", declaration, re.DOTALL).groups()
         for each in re.split(r",\s*", names):
             word = each.strip("* ")
             found.append((word + "_" * (word == "from"), ctypes.c_void_p if "*" in each else TYPES[kind]))

@@ -68,12 +68,12 @@ def test_the_fastest_way_that_can_is_taken_and_the_others_are_told() -> None:
 def test_a_precision_that_is_not_used_is_a_warning_with_its_reason(parts: dict[str, Any], reason: str,
                                                                    precision: str) -> None:
     with pytest.warns(PellucidWarning, match=f"precision {precision} is not used, but fp32: .*{reason}"):
-        route(DecodeConfig(precision=precision), **parts)  # type: ignore[arg-type]
+        route(DecodeConfig(precision=precision), **parts)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         route(DecodeConfig(precision="fp32"), **parts)
         route(DecodeConfig(precision="auto"), **parts)
-        route(DecodeConfig(precision=precision))  # type: ignore[arg-type]
+        route(DecodeConfig(precision=precision))
 
 
 def test_without_kernels_the_reason_is_theirs() -> None:
