@@ -8,6 +8,8 @@ import hashlib
 import json
 import os
 import shutil
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,11 @@ from typing import Any
 import pytest
 
 from pellucid import files
-from pellucid.errors import CheckpointError, OutputError
+from pellucid.errors import CheckpointError, OutputError, PellucidWarning
 from pellucid.files import (
     append_line,
     check_folder,
+    is_kept,
     make_folder,
     read_json,
     remove_leftovers,
@@ -140,6 +143,31 @@ def test_a_crash_leaves_the_old_folder_or_the_new_one(before: bool, is_new: bool
     assert seen == {b"old", b"new"}
     remove_leftovers(tmp_path)
     assert names(tmp_path) == ["folder"]
+
+
+def test_whatever_is_renamed_into_place_is_on_the_disk_by_then(tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its content, its name and the names above it: a crash leaves no file that is cut off behind."""
+    flushed, replace, fsync = dict[int, int](), os.replace, os.fsync
+
+    def flush(handle: int) -> None:
+        fsync(handle)
+        state = os.fstat(handle)
+        flushed[state.st_ino] = state.st_size
+
+    def check(old: Any, new: Any, **keywords: Any) -> None:
+        for path in [Path(old), *Path(old).glob("*")]:
+            assert flushed[path.stat().st_ino] == path.stat().st_size, path
+        replace(old, new, **keywords)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(os, "replace", check)
+    for write in (lambda place: write_bytes(place / "file", b"new"),
+                  lambda place: write_folder(place / "folder", fill_with(b"new"))):
+        place = tmp_path / f"{len(list(tmp_path.iterdir()))}" / "deep"
+        write(place)
+        assert {path.stat().st_ino for path in (place, place.parent, tmp_path)} <= flushed.keys()
+        flushed.clear()
 
 
 def test_where_folders_cannot_change_places_the_old_one_steps_aside(tmp_path: Path,
@@ -281,3 +309,67 @@ def test_the_digest_of_a_large_file_is_remembered_until_it_is_touched(tmp_path: 
         note.write_text("damaged")
     digest()
     assert len(read) == 7
+
+
+@pytest.mark.parametrize("changed", [
+    "missing", "shorter", "other bytes", "symlink", "folder", "no manifest", "manifest cut"])
+def test_what_is_kept_is_there_whole_or_a_word_is_said(changed: str, tmp_path: Path,
+                                                       recwarn: pytest.WarningsRecorder) -> None:
+    folder = tmp_path / "folder"
+    assert not is_kept(folder, ["a", "b"])
+    write_folder(folder, fill_with(b"old"))
+    assert is_kept(folder, ["a", "b"])
+    assert not recwarn.list  # what is not there is not damaged
+    with pytest.warns(PellucidWarning, match="its files are others: a, b"):
+        assert not is_kept(folder, ["a", "b", "c"])
+    damage(folder, changed, tmp_path / "outside")
+    with pytest.warns(PellucidWarning, match="damaged or forged, and made anew"):
+        assert not is_kept(folder, ["a", "b"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_a_link_to_what_is_kept_is_not_what_is_kept(tmp_path: Path) -> None:
+    write_folder(tmp_path / "folder", fill_with(b"old"))
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    with pytest.warns(PellucidWarning, match="symbolic link"):
+        assert not is_kept(tmp_path / "link", ["a", "b"])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes that have names")
+def test_nobody_waits_for_a_manifest_that_is_a_pipe(tmp_path: Path) -> None:
+    write_folder(tmp_path / "folder", fill_with(b"old"))
+    (tmp_path / "folder" / "manifest.json").unlink()
+    os.mkfifo(tmp_path / "folder" / "manifest.json")
+    with pytest.raises(CheckpointError, match="no plain file"):
+        check_folder(tmp_path / "folder")
+
+
+def test_a_bit_that_changed_in_a_large_file_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though its digest is remembered, and its size and its time of change stay the same."""
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(files, "_LARGE", 1)
+    monkeypatch.setattr(files.time, "time_ns", lambda real=time.time_ns: real() + 3 * 10**9)
+    write_folder(tmp_path / "folder", fill_with(b"old"))
+    taken, sha256 = [], files.sha256
+    monkeypatch.setattr(files, "sha256", lambda path: taken.append(path) or sha256(path))
+    assert all(is_kept(tmp_path / "folder", ["a", "b"]) for _ in range(3))
+    assert len(taken) == 2
+    file = tmp_path / "folder" / "a"
+    times = file.stat()
+    file.write_bytes(b"ole")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.warns(PellucidWarning, match="SHA-256"):
+        assert not is_kept(tmp_path / "folder", ["a", "b"])
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_nothing_of_linux_is_asked_for_elsewhere(platform: str, tmp_path: Path,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows flushes no folders, and neither has a C library of this name."""
+    monkeypatch.setattr(files.sys, "platform", platform)
+    monkeypatch.setattr(files.ctypes, "CDLL", lambda name: pytest.fail("asked for a C library"))
+    if platform == "win32":
+        monkeypatch.setattr(os, "open", lambda *arguments: pytest.fail("opened a folder"))
+    for content in (b"one", b"two"):
+        write_folder(tmp_path / "folder", fill_with(content))
+        assert content_of(tmp_path / "folder") == content

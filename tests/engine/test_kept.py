@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import io
+import json
 import math
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +20,16 @@ import numpy as np
 import pytest
 import torch
 
+from pellucid import cache
 from pellucid.config import DecodeConfig, ModelConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.engine import kept
 from pellucid.engine.engine import Engine
 from pellucid.engine.frozen import Frozen, Refusal, check, read, save
 from pellucid.engine.kept import KeptWeights
-from pellucid.errors import CheckpointError
-from pellucid.files import sha256
+from pellucid.engine.layout import Operation
+from pellucid.errors import CheckpointError, PellucidWarning
+from pellucid.files import sha256, write_folder
 from pellucid.kernels import calls
 from pellucid.model.build import build
 from pellucid.runs.run import WEIGHTS, Run, Weights, load
@@ -82,16 +87,102 @@ def test_what_is_read_back_finds_what_the_engine_finds(precision: str, parts: di
         assert found_by(frozen, options) == search(engine, (ids, ids != 0), 3, options, SPECIALS)
 
 
-@pytest.mark.parametrize("damage", ["weights", "decoder", "about.json", "manifest.json", "target_places.npy"])
-def test_what_is_damaged_is_not_read(damage: str, tmp_path: Path) -> None:
-    save(engine_of("bf16", {}).frozen(24, 24), tmp_path)
-    file = tmp_path / damage
+@pytest.mark.parametrize("damage", ["weights", "decoder", "encoder", "about.json", "manifest.json"])
+def test_what_is_damaged_is_not_read_and_what_is_not_there_is_not_damaged(damage: str, tmp_path: Path) -> None:
+    assert read(tmp_path / "kept", calls.call) is None
+    save(engine_of("bf16", {}).frozen(24, 24), tmp_path / "kept")
+    file = tmp_path / "kept" / damage
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    assert read(tmp_path, calls.call) is None
+    with pytest.warns(PellucidWarning, match="damaged or forged, and made anew"):
+        assert read(tmp_path / "kept", calls.call) is None
     file.unlink()
-    assert read(tmp_path, calls.call) is None
+    with pytest.warns(PellucidWarning, match="damaged or forged, and made anew"):
+        assert read(tmp_path / "kept", calls.call) is None
+
+
+def test_what_was_read_can_be_saved_again(tmp_path: Path) -> None:
+    save(engine_of("int8", {}).frozen(24, 24), tmp_path / "a")
+    frozen = read(tmp_path / "a", calls.call)
+    assert frozen is not None
+    save(frozen, tmp_path / "b")
+    assert (tmp_path / "a" / "manifest.json").read_text() == (tmp_path / "b" / "manifest.json").read_text()
+
+
+def forged(folder: Path, forge: Callable[[dict[str, Any]], Any]) -> Frozen | None:
+    """What is read of a folder whose about.json has been changed, its digest too."""
+    about = json.loads((folder / "about.json").read_text())
+    forge(about)
+    (folder / "about.json").write_text(json.dumps(about))
+    sign(folder)
+    return read(folder, calls.call)
+
+
+def sign(folder: Path) -> None:
+    """Writes the manifest that fits the files."""
+    for manifest in folder.glob("manifest.json"):
+        manifest.unlink()
+    contents = {path.name: path.read_bytes() for path in folder.iterdir()}
+    write_folder(folder, lambda place: [(place / name).write_bytes(data) for name, data in contents.items()] and None)
+
+
+FORGERIES: dict[str, list[Callable[[dict[str, Any]], Any]]] = {
+    "other keys": [lambda a: a.update(more=1), lambda a: a.pop("typed"), dict.clear],
+    "no numbers": [lambda a: a.update(layers=0), lambda a: a.update(layers=2.0), lambda a: a.update(width=True),
+                   lambda a: a.update(width="64"), lambda a: a.update(blocks={}),
+                   lambda a: a["blocks"].__setitem__(3, -64), lambda a: a["blocks"].append(None)],
+    "the type": [lambda a: a.update(typed="float64"), lambda a: a.update(typed=["float32"])],
+    "not as long": [lambda a: a.update(blocks=[]), lambda a: a["blocks"].pop(), lambda a: a["blocks"].append(64),
+                    lambda a: a["blocks"].__setitem__(-1, 2**62)],
+    "each layer is remembered": [lambda a: a.update(layers=3)],
+    "shape|reshape": [lambda a: a.update(width=2**40), lambda a: a.update(width=7)],
+    "as wide as the model": [lambda a: a.update(width=32)],
+    "as are read": [lambda a: a["blocks"].__setitem__(slice(3, 5), [a["blocks"][3] - 64, a["blocks"][4] + 64])],
+}
+
+
+@pytest.mark.parametrize("reason", FORGERIES)
+def test_what_is_said_of_an_engine_is_not_believed(reason: str, tmp_path: Path) -> None:
+    save(engine_of("fp32", {}).frozen(24, 24), tmp_path / "kept")
+    for number, forge in enumerate(FORGERIES[reason]):
+        shutil.copytree(tmp_path / "kept", tmp_path / str(number))
+        with pytest.warns(PellucidWarning, match=reason):
+            assert forged(tmp_path / str(number), forge) is None
+    assert forged(tmp_path / "kept", lambda about: None) is not None
+
+
+@pytest.mark.parametrize("name", ["encoder", "decoder"])
+def test_operations_are_whole_and_point_to_what_there_is(name: str, tmp_path: Path) -> None:
+    save(engine_of("fp32", {}).frozen(24, 24), tmp_path / "kept")
+    content = (tmp_path / "kept" / name).read_bytes()
+    operations = (Operation * (len(content) // ctypes.sizeof(Operation))).from_buffer_copy(content)
+    number, operations[0].weight = operations[0].weight, 2**62
+    for wrong, reason in ((content[:-1], "bytes, of operations"), (content[:-8], "bytes, of operations"),
+                          (b"", "a table"), (bytes(operations), f"points to a block {2**62} of")):
+        (tmp_path / "kept" / name).write_bytes(wrong)
+        sign(tmp_path / "kept")
+        with pytest.warns(PellucidWarning, match=reason):
+            assert read(tmp_path / "kept", calls.call) is None
+    operations[0].weight = number
+    (tmp_path / "kept" / name).write_bytes(operations)
+    sign(tmp_path / "kept")
+    assert read(tmp_path / "kept", calls.call) is not None
+
+
+@pytest.mark.parametrize("token", [-1, V, 2**40])
+def test_a_token_without_an_embedding_does_not_reach_the_kernel(token: int) -> None:
+    frozen = replace(engine_of("fp32", {}).frozen(24, 24), call=lambda *arguments: pytest.fail("called"))
+    with pytest.raises(IndexError, match="index out of range"):
+        frozen.search(np.array([5, token, 3]), np.array([3]), SEARCHES[0], SPECIALS)
+
+
+def test_no_damage_and_no_forgery_ends_the_process() -> None:
+    """The promise's script with fewer cases, or with as many as PELLUCID_DAMAGED says."""
+    count = os.environ.get("PELLUCID_DAMAGED", "200")
+    script = Path(__file__).parents[1] / "promises" / "08_kept_engine.py"
+    done = subprocess.run([sys.executable, str(script), "--count", count], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == [f"promise 08: {count} of {count}"], done.stdout + done.stderr
 
 
 def test_no_scores_are_summed_where_none_are_asked_for() -> None:
@@ -124,7 +215,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def empty(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
-    """Nothing is kept yet."""
+    """Nothing is kept yet, and nothing has been told."""
+    cache._tell.cache_clear()
     engines = folder.parent / "cache" / "engines"
     shutil.rmtree(engines, ignore_errors=True)
     return engines
@@ -208,8 +300,33 @@ def test_what_is_damaged_is_made_again(folder: Path, empty: Path) -> None:
     (weights,) = empty.rglob("weights")
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert load(folder).generate(TEXTS) == expected
+    with pytest.warns(PellucidWarning, match="damaged or forged, and made anew"):
+        assert load(folder).generate(TEXTS) == expected
     assert weights.read_bytes() == whole
+    run = load(folder)
+    assert run.generate(TEXTS) == expected
+    assert not asks_for_the_model(run)
+
+
+def test_an_engine_of_other_vocabularies_is_made_again(folder: Path, empty: Path) -> None:
+    """Its tokens would be none of the tokenizer's."""
+    expected = load(folder).generate(TEXTS)
+    (weights,) = empty.rglob("weights")
+    shutil.rmtree(weights.parent)
+    save(engine_of("bf16", {}).frozen(24, 24), weights.parent)
+    with pytest.warns(PellucidWarning, match="its vocabularies are not the tokenizers'"):
+        assert load(folder).generate(TEXTS) == expected
+
+
+def test_a_cache_that_others_may_write_to_is_not_read(folder: Path, empty: Path) -> None:
+    expected = load(folder).generate(TEXTS)
+    (weights,) = empty.rglob("weights")
+    weights.parents[1].chmod(0o777)
+    run = load(folder)
+    with pytest.warns(PellucidWarning, match="others may write to"):
+        assert run.generate(TEXTS) == expected
+    assert asks_for_the_model(run)
+    weights.parents[1].chmod(0o700)
 
 
 def test_only_the_last_few_are_kept(folder: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +377,8 @@ def test_where_the_cache_cannot_be_written_the_texts_are_the_same(folder: Path, 
     shutil.rmtree(empty)
     empty.write_text("in the way")
     run = load(folder)
-    assert run.generate(TEXTS) == expected
+    with pytest.warns(PellucidWarning, match="exists"):
+        assert run.generate(TEXTS) == expected
     empty.unlink()
 
 
@@ -269,7 +387,10 @@ def test_where_a_logit_is_no_number_the_model_takes_over(folder: Path, empty: Pa
     expected = load(folder).generate(TEXTS)
     run = load(folder)
     place = run._kept("auto")
-    place.read()[0].target_places[1] = math.nan
+    frozen = place.read()[0]
+    places = frozen.target_places.copy()
+    places[1] = math.nan
+    place._frozen = replace(frozen, target_places=places)
     assert run.route().decoder == "kept engine"
     assert run.generate(TEXTS) == expected
     assert asks_for_the_model(run)

@@ -19,12 +19,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.cache import cache_folder
 from pellucid.config import RunConfig
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
 from pellucid.errors import CheckpointError, DataError
-from pellucid.files import cache_folder, check_folder, read_json, write_folder
+from pellucid.files import check_folder, read_json, write_folder
 
 _LINES_AT_ONCE = 10_000
 _CHARACTERS_AT_ONCE = 2_000_000  # fewer lines where they are long: their ids pass through memory as Python's numbers

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from pellucid.cache import cache_folder
 from pellucid.config import RunConfig
 from pellucid.data.corpus import Corpus, Examples, Sequences
 from pellucid.data.span_corruption import corrupt_rows, sentinels_for
@@ -22,7 +23,7 @@ from pellucid.data.subword_sampling import resegment_rows
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.errors import ConfigError
-from pellucid.files import cache_folder, make_folder, output_errors
+from pellucid.files import make_folder, output_errors
 
 _AT_ONCE = 10_000
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pellucid.cache import cache_folder
 from pellucid.data.json_array import is_array, values_of
 from pellucid.errors import ConfigError, DataError
-from pellucid.files import cache_folder, write_folder
+from pellucid.files import write_folder
 
 PREFIX = "hub:"
 _FILE = "data.jsonl"

@@ -4,23 +4,26 @@ Imports no torch: a run whose weights were packed once is decoded again without 
 `greedy_search` and `beam_search` find over the engine (engine/engine.py), which packs the weights.
 """
 
-import contextlib
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import addressof, c_void_p
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.cache import tell_of_damage
+from pellucid.engine import verify
 from pellucid.engine.layout import ITEM_BYTES, SUFFIX, Buffer, Execution, Operation, Search
 from pellucid.errors import CheckpointError
-from pellucid.files import check_folder, read_json, write_folder, write_json
+from pellucid.files import is_kept, read_json, write_folder, write_json
 from pellucid.search.options import Hypothesis, SearchOptions, Specials, hypothesis, largest_penalties, length_penalty
 
 LONGEST = 1024  # tokens that room is made for at the start
+_FILES = ("about.json", "encoder", "decoder", "weights")
 _ALIGNED = 64  # bytes: each matrix in a file begins where a row of the processor's cache does
 
 Call = Callable[..., None]
@@ -45,6 +48,11 @@ class Stack:
     weights: Sequence[NDArray[np.uint8]]
     widths: Mapping[int, int]
     typed: str
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """Tokens that there is an embedding for."""
+        return verify.tokens_of(self.operations, {at(block): block.nbytes for block in self.weights})
 
     def run(self, execution: Execution, call: Call) -> None:
         """Executes all operations."""
@@ -152,7 +160,12 @@ def encode(encoder: Stack, rooms: ctypes.Array[c_void_p], tokens: NDArray[np.int
 
     Returns:
         The first row of each sentence.
+
+    Raises:
+        IndexError: a token has no embedding; the kernel would read where nothing is.
     """
+    if len(tokens) and not 0 <= tokens.min() <= tokens.max() < encoder.vocabulary:
+        raise IndexError(f"index out of range: the embedding has {encoder.vocabulary} rows")
     firsts = np.cumsum(lengths) - lengths
     sentences = np.repeat(np.arange(len(lengths)), lengths)
     positions = np.arange(len(tokens)) - firsts[sentences]
@@ -175,52 +188,90 @@ def at(array: NDArray[Any]) -> int:
 
 
 def save(frozen: Frozen, folder: Path) -> None:
-    """Writes the folder whole, or not at all; pointers become places in the file of weights, counted from 1.
+    """Writes the folder whole, or not at all; pointers become the numbers of blocks of the file of weights, from 1.
 
     Raises:
         OutputError: disk full, no permission.
     """
+    places = [np.ascontiguousarray(table, dtype=np.float32).view(np.uint8).reshape(-1)
+              for table in (frozen.source_places, frozen.target_places)]
+    blocks = {at(block): block for block in (*places, *frozen.encoder.weights, *frozen.decoder.weights)}
+    numbers = {address: number for number, address in enumerate(blocks, start=1)}
+    sizes = [block.nbytes for block in blocks.values()]
+
     def fill(place: Path) -> None:
-        about: dict[str, Any] = {"layers": frozen.layers, "typed": frozen.decoder.typed}
         with (place / "weights").open("wb") as file:
-            for name, stack in (("encoder", frozen.encoder), ("decoder", frozen.decoder)):
-                where = {}
-                for block in stack.weights:
-                    file.write(bytes(-file.tell() % _ALIGNED))
-                    where[at(block)] = file.tell() + 1
-                    file.write(block.data)
-                operations = type(stack.operations)(*stack.operations)
-                for operation in operations:
-                    for pointer in Operation.POINTERS:
-                        address = getattr(operation, pointer)
-                        setattr(operation, pointer, None if address is None else where[address])
-                (place / name).write_bytes(operations)
-                about[name] = {str(int(number)): width for number, width in stack.widths.items()}
-        np.save(place / "source_places", frozen.source_places)
-        np.save(place / "target_places", frozen.target_places)
-        write_json(place / "about.json", about)
+            for begin, block in zip(_begins(sizes), blocks.values(), strict=True):
+                file.write(bytes(begin - file.tell()))
+                file.write(block.data)
+        for name, stack in (("encoder", frozen.encoder), ("decoder", frozen.decoder)):
+            operations = type(stack.operations)(*stack.operations)
+            for operation in operations:
+                for pointer in Operation.POINTERS:
+                    setattr(operation, pointer, numbers.get(getattr(operation, pointer)))
+            (place / name).write_bytes(operations)
+        write_json(place / "about.json", {"layers": frozen.layers, "width": frozen.source_places.shape[1],
+                                          "typed": frozen.decoder.typed, "blocks": sizes})
 
     write_folder(folder, fill)
 
 
 def read(folder: Path, call: Call) -> Frozen | None:
-    """What `save` wrote; None where there is nothing, or not all of it."""
-    with contextlib.suppress(CheckpointError, OSError):
-        check_folder(folder)
-        about = read_json(folder / "about.json")
-        weights: NDArray[np.uint8] = np.memmap(folder / "weights", dtype=np.uint8, mode="r")
-        encoder, decoder = (_stack(folder / name, weights, about[name], about["typed"])
-                            for name in ("encoder", "decoder"))
-        source, target = (np.load(folder / f"{side}_places.npy", allow_pickle=False) for side in ("source", "target"))
-        return Frozen(encoder, decoder, source, target, about["layers"], call)
-    return None
+    """What `save` wrote; None where there is nothing.
+
+    Nothing in the files is believed: each must be whole (`is_kept`), and what they say is held against what the kernels
+    will touch (`verify`), since whoever can write a file can write its digest.
+
+    Warns:
+        PellucidWarning: what is there is damaged or forged; None then, too.
+    """
+    if not is_kept(folder, _FILES):
+        return None
+    try:
+        return _read(folder, call)
+    except (CheckpointError, OSError, ValueError) as error:
+        tell_of_damage(folder, error)
+        return None
 
 
-def _stack(path: Path, weights: NDArray[np.uint8], widths: dict[str, int], typed: str) -> Stack:
+def _read(folder: Path, call: Call) -> Frozen:
+    about = read_json(folder / "about.json")
+    if not isinstance(about, dict) or about.keys() != {"layers", "width", "typed", "blocks"}:
+        raise verify.Misfit("about.json has other keys")
+    layers, width, typed, sizes = about["layers"], about["width"], about["typed"], about["blocks"]
+    if not isinstance(sizes, list) or not all(type(n) is int and n > 0 for n in (layers, width, *sizes)):
+        raise verify.Misfit("about.json has no numbers where they should be")
+    if not isinstance(typed, str) or typed not in SUFFIX:
+        raise verify.Misfit(f"about.json names the type {typed!r}")
+    weights: NDArray[np.uint8] = np.memmap(folder / "weights", dtype=np.uint8, mode="r")
+    begins = _begins(sizes)
+    if len(sizes) < 2 or begins[-1] + sizes[-1] != len(weights):
+        raise verify.Misfit("the blocks are not as long as the weights")
+    blocks = [weights[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)]
+    source, target = (block.view(np.float32).reshape(-1, width) for block in blocks[:2])
+    of_all = verify.Sizes(width, layers, typed, {at(block): block.nbytes for block in blocks}, None)
+    encoder = _stack(folder / "encoder", blocks, of_all)
+    decoder = _stack(folder / "decoder", blocks, replace(of_all, source=encoder.widths[Buffer.SOURCE]))
+    return Frozen(encoder, decoder, source, target, layers, call)
+
+
+def _begins(sizes: Sequence[int]) -> list[int]:
+    """Where each block lies in the file of weights: one behind the other, and aligned."""
+    begins = [0]
+    for size in sizes:
+        begins.append(begins[-1] + size + -size % _ALIGNED)
+    return begins[:-1]
+
+
+def _stack(path: Path, blocks: Sequence[NDArray[np.uint8]], sizes: verify.Sizes) -> Stack:
     data = path.read_bytes()
+    if len(data) % ctypes.sizeof(Operation):
+        raise verify.Misfit(f"{path.name} has {len(data)} bytes, of operations that have {ctypes.sizeof(Operation)}")
     operations = (Operation * (len(data) // ctypes.sizeof(Operation))).from_buffer_copy(data)
     for operation in operations:
         for pointer in Operation.POINTERS:
-            place = getattr(operation, pointer)
-            setattr(operation, pointer, at(weights) + place - 1 if place else None)
-    return Stack(operations, [weights], {int(number): width for number, width in widths.items()}, typed)
+            number = getattr(operation, pointer)
+            if number is not None and number > len(blocks):
+                raise verify.Misfit(f"{path.name} points to a block {number} of {len(blocks)}")
+            setattr(operation, pointer, None if number is None else at(blocks[number - 1]))
+    return Stack(operations, blocks, verify.check(operations, sizes), sizes.typed)

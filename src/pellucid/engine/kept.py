@@ -14,9 +14,10 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
+from pellucid.cache import cache_folder, tell_of_damage
 from pellucid.engine.frozen import LONGEST, Frozen, Refusal, read, save
 from pellucid.errors import OutputError
-from pellucid.files import cache_folder, remembered_sha256, remove_leftovers
+from pellucid.files import remembered_sha256, remove_leftovers
 from pellucid.kernels.compiled import Library, find_library
 
 LONGEST_SOURCE = 2048  # tokens; what is longer is not searched with kept weights
@@ -43,7 +44,8 @@ class KeptWeights:
 
     Args:
         folder: the run's.  weights: the file that they are made from, model.safetensors.  sha256: of that file.
-        model: all else that decides what they are: the architecture and the sizes of the vocabularies, as plain data.
+        model: all else that decides what they are, as plain data: the architecture, the sizes of both vocabularies, and
+            whether they are one.
         longest: tokens of a source that there should be room for.
         precision: of the products, as it is asked for.
     """
@@ -51,13 +53,14 @@ class KeptWeights:
     def __init__(self, folder: Path, weights: Path, sha256: str, model: Sequence[object], longest: int,
                  precision: str) -> None:
         self.precision, self._tried = precision, False
+        self._vocabularies = list(model[1:3])
         self._weights, self._sha256, self._longest = weights, sha256, min(longest, LONGEST_SOURCE)
         self._library = find_library()
         name = hashlib.sha256(f"{folder.resolve()}\0{precision}".encode()).hexdigest()
         settings = sorted((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
         parts = [sha256, *model, precision, settings,
                  self._library if isinstance(self._library, str) else self._library.name, _CODE]
-        self._all = cache_folder("engines") / name[:32]
+        self._all = cache_folder("engines", name[:32])
         self._place = self._all / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def read(self) -> tuple[Frozen, Library]:
@@ -90,4 +93,8 @@ class KeptWeights:
 
     @cached_property
     def _frozen(self) -> Frozen | None:
-        return None if isinstance(self._library, str) else read(self._place, self._library.call)
+        found = None if isinstance(self._library, str) else read(self._place, self._library.call)
+        if found is not None and [found.encoder.vocabulary, found.vocabulary] != self._vocabularies:
+            tell_of_damage(self._place, ValueError("its vocabularies are not the tokenizers'"))
+            return None
+        return found

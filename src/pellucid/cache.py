@@ -1,0 +1,125 @@
+"""Where things are kept that can be made again: folders of this user's, which nobody else may write to.
+
+What lies there is believed: kernels are loaded from it and run. A folder that another user owns or may write to is not
+used, nor a link that another one made; a private folder takes its place for as long as this process runs. Windows keeps
+a user's home from others by itself: nothing is asked of owners and modes there.
+"""
+
+import atexit
+import functools
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from pellucid.errors import PellucidWarning, UserError
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def cache_folder(*names: str) -> Path:
+    """The folder of these names, one in the other, in $PELLUCID_CACHE or ~/.cache/pellucid; made if there is none.
+
+    It and those that are made are open to this user alone (0700), so what lies below can only be this user's. Where no
+    such folder is to be had (see `objection`; or nobody knows of a home, or it is read-only), a temporary one is given,
+    which goes when this process ends, and a PellucidWarning says why, once.
+    """
+    try:
+        return _private(_root(), names)
+    except (OSError, RuntimeError) as error:  # pathlib's, of a user without a home or of links in a circle
+        _tell(f"{error}; what is kept between two processes is made anew in this one")
+    try:
+        return _private(_temporary(os.getpid()), names)
+    except OSError:  # not even that
+        return Path(os.devnull).joinpath("pellucid", *names)  # nothing can be written there, nor be read
+
+
+def objection(path: Path) -> str | None:
+    """Why somebody else may decide what lies at `path`, which exists; None where only this user (and root) can.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    state = path.lstat()
+    if stat.S_ISLNK(state.st_mode):
+        return f"{path} is a symbolic link"
+    if not _is_ours(state):
+        return f"{path} belongs to another user"
+    if sys.platform != "win32" and state.st_mode & _OTHERS:
+        return f"others may write to {path} (chmod -R go-w {path} forbids it)"
+    return None
+
+
+def tell_of_damage(path: Path, error: Exception) -> None:
+    """Warns that what is kept in `path` is not used, and why."""
+    reason = error.why or error.what if isinstance(error, UserError) else error
+    warnings.warn(f"what is kept in {path} is damaged or forged, and made anew: {reason}", PellucidWarning,
+                  stacklevel=3)
+
+
+def _is_ours(state: os.stat_result) -> bool:
+    return sys.platform == "win32" or state.st_uid == os.geteuid()
+
+
+def _root() -> Path:
+    """The folder of all caches, its links followed.
+
+    Raises:
+        PermissionError: another user made one of the links, or may put another folder in its place.
+        RuntimeError: nobody knows where it is.
+    """
+    given = os.environ.get("PELLUCID_CACHE")
+    root = (Path(given) if given else Path.home() / ".cache" / "pellucid").absolute()
+    for link in filter(Path.is_symlink, (root, *root.parents)):
+        if not _is_ours(link.lstat()) and link.lstat().st_uid != 0:
+            raise PermissionError(f"the link {link} belongs to another user")
+    root = root.resolve()
+    for above in filter(Path.exists, root.parents if sys.platform != "win32" else ()):
+        mode = above.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise PermissionError(f"anybody may replace what lies in {above}")
+    return root
+
+
+def _private(root: Path, names: tuple[str, ...]) -> Path:
+    """The folder of these names in `root`.
+
+    Raises:
+        OSError: there cannot be one, it cannot be written, or there is an `objection`.
+    """
+    for place in (*reversed(root.parents), root):
+        if not place.exists():
+            place.mkdir(0o700, exist_ok=True)  # by another process meanwhile
+    inner = [root.joinpath(*names[:count + 1]) for count in range(len(names))]
+    for place in (root, *inner):
+        place.mkdir(0o700, exist_ok=True)
+        against = objection(place)
+        if against:
+            raise PermissionError(against)
+    for place in inner:
+        if stat.S_IMODE(place.stat().st_mode) & 0o077:  # as others have made it, or an earlier version
+            place.chmod(0o700)
+    if not os.access(inner[-1] if inner else root, os.W_OK | os.X_OK):
+        raise PermissionError(f"{root} cannot be written")
+    return inner[-1] if inner else root
+
+
+@functools.cache
+def _tell(what: str) -> None:
+    warnings.warn(what, PellucidWarning, stacklevel=3)
+
+
+@functools.cache
+def _temporary(process: int) -> Path:
+    """A folder of this process's own, for as long as it runs."""
+    place = Path(tempfile.mkdtemp(prefix="pellucid-")).resolve()
+    atexit.register(_remove, place, process)
+    return place
+
+
+def _remove(place: Path, process: int) -> None:
+    if os.getpid() == process:  # not a child that was forked
+        shutil.rmtree(place, ignore_errors=True)
