@@ -22,6 +22,7 @@ from pellucid.model.stepper import evaluating
 from pellucid.precision import resolve
 from pellucid.runs.run import Run, load
 from pellucid.train.validation import mean_loss
+from pellucid.train.workers import Workers
 
 
 def rows(run: Run, split: str, order: int) -> list[dict[str, Any]]:
@@ -35,7 +36,7 @@ def rows(run: Run, split: str, order: int) -> list[dict[str, Any]]:
     tokens = sum(map(len, scored))
     precision = resolve(run.config.train.precision, torch.device("cpu"))
     with evaluating(run.model):
-        nats["pellucid"] = mean_loss(run.model, held_out, run.config, precision) * tokens
+        nats["pellucid"] = mean_loss(run.model, held_out, run.config, precision, Workers(1, None)) * tokens
     characters = sum(len(run.tokenizers.target.decode(ids)) for ids in scored)
     return [{"model": name, "tokens": tokens, "characters": characters, "nats": total,
              "perplexity": math.exp(total / tokens), "perplexity_per_character": math.exp(total / characters)}

@@ -16,6 +16,7 @@ from pellucid.model.build import build, build_classifier
 from pellucid.precision import keep_primitives, resolve
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.update import Learner
+from pellucid.train.workers import choose_workers
 
 
 class GivenBatches(Batches):
@@ -41,7 +42,7 @@ def _sequences(rows: np.ndarray) -> Sequences:
 
 
 def learner_of(m: dict[str, Any], rows: list[Any], device: torch.device, setting: str) -> Learner:
-    """The learner, with the defaults of `pellucid train` but for the model's sizes."""
+    """The learner, with the defaults of `pellucid train` but for the model's sizes; see `train.update.at_work`."""
     sizes = {key: m[key] for key in ("d_model", "n_heads", "d_ff", "encoder_layers", "dropout")}
     task = "classification" if m["classes"] else "seq2seq"
     if m["decoder_layers"]:
@@ -56,5 +57,7 @@ def learner_of(m: dict[str, Any], rows: list[Any], device: torch.device, setting
     else:
         model = build(model_config, m["vocabulary"], m["vocabulary"], shared=True)
     model.to(device).train()
+    batches = GivenBatches(rows)
     return Learner(config=config, model=model, optimizer=make_optimizer(model, config.train), average=None,
-                   batches=GivenBatches(rows), schedule=lambda step: 1e-3, precision=precision, device=device)
+                   batches=batches, schedule=lambda step: 1e-3, precision=precision, device=device,
+                   workers=choose_workers(None, batches[0].source_tokens + batches[0].target_tokens))

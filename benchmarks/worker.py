@@ -5,6 +5,7 @@ Speaks JSON lines on standard output: first what it is, then seconds, tokens and
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -21,6 +22,7 @@ import torch
 from benchmarks.processes import answers, peak_memory
 
 PAD = 0
+WORKERS = contextlib.ExitStack()  # of pellucid; they end with this process
 Update = Callable[[int], float]
 System = tuple[torch.nn.Module, Update, Update]  # the model, an update on a batch, the loss of a batch without one
 
@@ -77,12 +79,15 @@ def peer_updates(system: str, setting: str, model: dict[str, Any], batches: list
 
 def our_updates(setting: str, model: dict[str, Any], batches: list[Any],
                 device: torch.device) -> System:
-    """pellucid's own training loop, one update at a time, at the defaults of `pellucid train`."""
+    """pellucid's own training loop, one update at a time, at the defaults of `pellucid train`; its workers are there
+    from here on."""
     from benchmarks.ours import learner_of
     from pellucid.train.objective import batch_loss
+    from pellucid.train.update import at_work
     from pellucid.train.update import update as update_learner
 
     learner = learner_of(model, batches, device, setting)
+    WORKERS.enter_context(at_work(learner))
 
     def update(number: int) -> float:
         learner.progress.step = number

@@ -15,6 +15,7 @@ from pellucid.runs.run import load
 from pellucid.train import train as train_run
 from pellucid.train.averaging import MovingAverage, mean_of
 from pellucid.train.validation import mean_loss
+from pellucid.train.workers import Workers
 
 
 def test_the_mean_is_the_arithmetic_mean_in_the_dtype_of_the_weights() -> None:
@@ -75,7 +76,7 @@ def test_the_best_of_average_and_checkpoints_is_pointed_to_with_its_own_score(tm
         assert best["score"] <= seen
         splits = train_run.open_splits(config, out)
         corpus = train_run.open_corpus(splits["validation"], run.tokenizers, config)
-        assert mean_loss(run.model, corpus, config, "fp32") == pytest.approx(best["score"], rel=1e-5)
+        assert mean_loss(run.model, corpus, config, "fp32", Workers(1, None)) == pytest.approx(best["score"], rel=1e-5)
 
 
 def test_with_a_moving_average_the_model_file_is_the_average_and_the_trained_weights_are_kept(

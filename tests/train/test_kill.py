@@ -54,9 +54,9 @@ print("killed", killed)
 """
 
 
-@pytest.fixture
-def long_enough(tiny: Any) -> Any:
-    return tiny(train={"steps": 40, "validate_every": 2, "log_every": 1, "ema_decay": 0.9})
+@pytest.fixture(params=[1, 2], ids=["one worker", "two workers"])
+def long_enough(tiny: Any, request: pytest.FixtureRequest) -> Any:
+    return tiny(train={"steps": 40, "validate_every": 2, "log_every": 1, "ema_decay": 0.9, "workers": request.param})
 
 
 def test_killed_at_random_moments_and_resumed_it_ends_the_same(tmp_path: Path, long_enough: Any, train_through: Any,

@@ -13,7 +13,7 @@ from pellucid.precision import keep_primitives
 from pellucid.train.initialize import source_of
 from pellucid.train.journal import Reporter
 from pellucid.train.train import open_session
-from pellucid.train.update import Learner, update
+from pellucid.train.update import Learner, at_work, update
 
 SECONDS = 1.0  # of updates that are timed
 _WARM = 2  # updates before the clock runs
@@ -41,14 +41,14 @@ def measure(config: RunConfig, folder: Path) -> Measured:
     preparation = time.monotonic() - began
     corpus = learner.batches.corpus.in_epoch(0)
     per_epoch = int(corpus.source.lengths.sum()) + int(corpus.target.lengths.sum())
-    for _ in range(_WARM):
-        update(learner)
-    progress = learner.progress
-    before, began = progress.source_tokens + progress.target_tokens, time.monotonic()
-    taken = 0.0
-    while not taken or taken < SECONDS:
-        update(learner)
-        taken = time.monotonic() - began
+    progress, taken = learner.progress, 0.0
+    with at_work(learner):
+        for _ in range(_WARM):
+            update(learner)
+        before, began = progress.source_tokens + progress.target_tokens, time.monotonic()
+        while not taken or taken < SECONDS:
+            update(learner)
+            taken = time.monotonic() - began
     a_token = taken / (progress.source_tokens + progress.target_tokens - before)
     tokens = per_epoch / learner.batches.per_epoch * config.train.accumulate
     parameters = sum(p.numel() for p in learner.parameters)

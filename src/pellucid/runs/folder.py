@@ -18,6 +18,8 @@ from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_to
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import write_json, write_text
 
+_FREE = {"train.workers"}  # keys that a run that has begun may change
+
 
 def read_config(folder: Path) -> RunConfig:
     """The resolved configuration of a run.
@@ -37,7 +39,7 @@ def read_config(folder: Path) -> RunConfig:
 
 def claim_config(config: RunConfig, folder: Path) -> None:
     """Writes config.yaml into a new folder, or one where nothing has been trained yet; in an old one, makes sure that
-    it is this run's.
+    it is this run's. What decides only how fast it goes may change each time.
 
     Raises:
         ConfigError: the folder belongs to another configuration; the difference is shown.
@@ -49,13 +51,17 @@ def claim_config(config: RunConfig, folder: Path) -> None:
         write_text(path, as_yaml(to_mapping(config)))
         return
     changed = differences(read_config(folder), config)
-    if changed and not has_begun(folder):  # an attempt stopped before anything was trained
+    if not changed:
+        return
+    if all(key in _FREE for key, _, _ in changed):
+        write_text(path, as_yaml(to_mapping(config)))
+    elif not has_begun(folder):  # an attempt stopped before anything was trained
         for name in ("data.json", "metrics.jsonl"):
             (folder / name).unlink(missing_ok=True)
         if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) for key, _, _ in changed):
             shutil.rmtree(folder / "tokenizer", ignore_errors=True)
         write_text(path, as_yaml(to_mapping(config)))
-    elif changed:
+    else:
         table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
         raise ConfigError("this run folder belongs to another configuration", where=str(folder),
                           why=f"these keys differ:{table}",

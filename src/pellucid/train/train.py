@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import math
+import os
 import signal
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -35,8 +36,9 @@ from pellucid.train.learning_rate import learning_rate, paper_peak
 from pellucid.train.loop import Session, is_better, point_to_checkpoints, train_until_done, validate_and_save
 from pellucid.train.model_card import write_model_card
 from pellucid.train.optimizer import make_optimizer
-from pellucid.train.update import Learner
+from pellucid.train.update import Learner, at_work
 from pellucid.train.validation import make_validation
+from pellucid.train.workers import choose_workers
 
 
 class Interrupted(Exception):
@@ -67,7 +69,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
         del source  # its weights are copied
         resume(session)
         introduce(session, out)
-        with stop_on_signals() as signals:
+        with stop_on_signals() as signals, at_work(session.learner):
             session.stop_requested = lambda: bool(signals)
             if not train_until_done(session):
                 raise Interrupted(signals[0], session.learner.progress.step)
@@ -83,6 +85,7 @@ def only_writer(out: Path) -> Iterator[None]:
         except OSError as error:
             raise ConfigError("another process is training in this folder", where=str(out),
                               fix="wait for it, or give another --out") from error
+        os.register_at_fork(after_in_child=lock.close)  # a worker that ends later than this process holds it no longer
         for folder in (out, out / "checkpoints", out / "figures"):
             remove_leftovers(folder)
         yield
@@ -155,7 +158,7 @@ def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Rep
         initialize_from(source, model, tokenizers, out, reporter.say)
     examples = training_examples(corpora["train"], tokenizers, config)
     batches = Batches(examples, train_config.batch_tokens, train_config.batch_sentences, config.seed)
-    steps = train_config.steps
+    first, steps = batches[0], train_config.steps
     if train_config.epochs is not None:
         steps = math.ceil(train_config.epochs * batches.per_epoch / train_config.accumulate)
     peak = train_config.learning_rate or paper_peak(config.model.d_model, train_config.warmup_steps)
@@ -165,14 +168,23 @@ def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Rep
         config=config, model=model, optimizer=make_optimizer(model, train_config),
         average=MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None, batches=batches,
         schedule=lambda step: learning_rate(step, train_config.schedule, peak, train_config.warmup_steps, steps),
-        precision=precision, device=device)
-    write_environment(out, {"device": str(device), "precision": precision, "kernels": kernels})
+        precision=precision, device=device,
+        workers=choose_workers(train_config.workers or workers_before(out), first.source_tokens + first.target_tokens))
+    write_environment(out, {"device": str(device), "precision": precision, "kernels": kernels,
+                            "workers": learner.workers.count, "threads": learner.workers.all_threads})
     milestone = train_config.validate_every or math.ceil(batches.per_epoch / train_config.accumulate)
     return Session(learner=learner, steps=steps,
                    store=CheckpointStore(out, train_config.average_last,
                                          lambda step: step % milestone == 0 or step == steps),
                    metrics=Metrics(out / "metrics.jsonl"), reporter=reporter,
-                   validate=make_validation(config, model, tokenizers, splits, corpora, precision, reporter.say))
+                   validate=make_validation(learner, tokenizers, splits, corpora, reporter.say))
+
+
+def workers_before(out: Path) -> int | None:
+    """How many workers the run has had, so that it goes on with the same sums; None if it has not begun."""
+    path = out / "environment.json"
+    before = read_json(path) if has_begun(out) and path.exists() else {}
+    return before.get("workers") if isinstance(before, dict) else None
 
 
 def resume(session: Session) -> None:
@@ -206,7 +218,7 @@ def introduce(session: Session, out: Path) -> None:
     where = f"from step {step:,} " if step else ""
     session.reporter.say(f"training {learner.config.task} {where}to step {session.steps:,}: "
                          f"{sum(p.numel() for p in learner.parameters):,} parameters, {learner.precision} products on "
-                         f"{learner.device}, {learner.batches.per_epoch:,} batches an epoch")
+                         f"{learner.device}, {learner.batches.per_epoch:,} batches an epoch, {learner.workers}")
     session.reporter.say(f"run folder {out}: run the same command again to resume")
 
 

@@ -26,14 +26,15 @@ from pellucid.precision import products_in
 from pellucid.runs.checkpoint import fill
 from pellucid.runs.generate import generate
 from pellucid.train.averaging import MovingAverage
-from pellucid.train.objective import batch_loss
+from pellucid.train.parts import as_tensors
+from pellucid.train.update import Learner, plain_loss
+from pellucid.train.workers import Workers, on_threads
 
 _SHOWN = 160  # characters of a sample
 Validation = Callable[[MovingAverage | None], dict[str, float]]
 
 
-def make_validation(config: RunConfig, model: Transformer | Classifier, tokenizers: Tokenizers,
-                    splits: dict[str, Pairs], corpora: dict[str, Corpus], precision: str,
+def make_validation(learner: Learner, tokenizers: Tokenizers, splits: dict[str, Pairs], corpora: dict[str, Corpus],
                     say: Callable[[str], None]) -> Validation:
     """A function that scores the weights of the moving average it is given, or else the model's: loss and perplexity;
     accuracy and macro-F1 of a classifier; BLEU and exact matches by greedy decoding when one of them is monitored. It
@@ -42,6 +43,7 @@ def make_validation(config: RunConfig, model: Transformer | Classifier, tokenize
     Raises:
         ConfigError: there is no validation data.
     """
+    config, model, threads = learner.config, learner.model, torch.get_num_threads()
     if "validation" not in corpora:
         raise ConfigError("there is no validation data", where="data.validation",
                           fix="give data.validation, or a data.validation_share above 0")
@@ -49,15 +51,17 @@ def make_validation(config: RunConfig, model: Transformer | Classifier, tokenize
 
     def validate(average: MovingAverage | None) -> dict[str, float]:
         with using(average, model):
-            loss = mean_loss(model, corpus, config, precision)
+            loss = mean_loss(model, corpus, config, learner.precision, learner.workers)
             scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
             if isinstance(model, Classifier):
-                scores |= classifier_scores(model, corpus, config, tokenizers, precision)
-            elif config.train.monitor in ("bleu", "exact"):
-                scores |= decoded_scores(model, list(splits["validation"]), config, tokenizers)
-            if isinstance(model, Transformer) and config.train.show_samples:
-                for line in sample_lines(model, splits["validation"], config, tokenizers):
-                    say(line)
+                scores |= classifier_scores(model, corpus, config, tokenizers, learner.precision)
+                return scores
+            with on_threads(threads):  # decoding has threads of its own, and the workers rest
+                if config.train.monitor in ("bleu", "exact"):
+                    scores |= decoded_scores(model, list(splits["validation"]), config, tokenizers)
+                if config.train.show_samples:
+                    for line in sample_lines(model, splits["validation"], config, tokenizers):
+                        say(line)
         return scores
 
     return validate
@@ -82,14 +86,16 @@ def _batches(model: nn.Module, corpus: Corpus, config: RunConfig) -> Iterator[Ba
     return (batches[number].to(device) for number in range(batches.per_epoch))
 
 
-@torch.inference_mode()
-def mean_loss(model: Transformer | Classifier, corpus: Corpus, config: RunConfig, precision: str) -> float:
-    """The mean cross-entropy of real targets, without smoothing, in nats."""
-    total, count = 0.0, 0
-    for batch in _batches(model, corpus, config):
-        with products_in(precision, batch.source.device):
-            total += batch_loss(model, batch, smoothing=0.0).item()
-        count += batch.target_tokens
+def mean_loss(model: Transformer | Classifier, corpus: Corpus, config: RunConfig, precision: str,
+              workers: Workers) -> float:
+    """The mean cross-entropy of real targets, without smoothing, in nats: each worker takes the next batch, and their
+    losses are added in the order of the batches."""
+    total, count, batches = 0.0, 0, _batches(model, corpus, config)
+    while group := list(islice(batches, workers.count)):
+        with workers.asked("losses", [as_tensors({0: batch}) for batch in group[1:]]) as answers:
+            total += plain_loss(model, group[0], precision)
+        total += sum(loss for answer in answers for loss in answer)
+        count += sum(batch.target_tokens for batch in group)
     return total / count
 
 
