@@ -31,6 +31,10 @@ class Pattern(Protocol):
     @property
     def causal(self) -> bool: ...
     @property
+    def lengths(self) -> Tensor | None: ...
+    @property
+    def grows(self) -> bool: ...
+    @property
     def hides_future(self) -> bool: ...
     @property
     def window(self) -> int | None: ...
@@ -43,17 +47,41 @@ class Pattern(Protocol):
 def serves(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | None) -> bool:
     """Whether `attend` is there for these, and faster than the equation: in bf16 on a CPU two batched products beat
     torch's fused attention, whose backward pass is several times slower."""
-    is_slow = q.device.type == "cpu" and q.dtype == torch.bfloat16
-    return calls.is_fast(q) and (not is_slow or _compiled(q, k, v, pattern, bias) is not None)
+    is_slow = q.is_cpu and q.dtype == torch.bfloat16
+    return _fit(q, k, v, pattern, bias) and (not is_slow or _compiled(q, k, v, pattern, bias) is not None)
+
+
+def _fit(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | None) -> bool:
+    """Whether these belong together, and this room is for them. What the equation would broadcast or refuse is left to
+    it, and so is what has no element."""
+    is_typed = calls.is_fast(q) and q.dtype == k.dtype == v.dtype and q.device == k.device == v.device
+    if not is_typed or not q.dim() == k.dim() == v.dim() == 4:
+        return False
+    batch, heads, queries, width = q.shape
+    keys = k.shape[2]
+    is_shaped = k.shape == (batch, heads, keys, width) and v.shape[:3] == k.shape[:3]
+    here, there = pattern.query_positions, pattern.key_positions
+    is_placed = here.shape[-1] == queries and there.shape[-1] == keys and here.device == there.device == q.device
+    real = pattern.real_keys
+    is_hidden = real is None or (real.shape == (batch, keys) and real.dtype == torch.bool and real.device == q.device)
+    is_whole = q.numel() > 0 and k.numel() > 0 and v.numel() > 0
+    return is_shaped and is_placed and is_hidden and is_whole and (bias is None or _adds(q, bias, keys))
+
+
+def _adds(q: Tensor, bias: Tensor, keys: int) -> bool:
+    """Whether a bias [B or 1, H or 1, T, S] can be added to the scores of q, and leaves their type."""
+    is_typed = bias.dtype == q.dtype or (calls.is_fast(bias) and calls.is_autocast(q))
+    return is_typed and bias.device == q.device and bias.dim() == 4 and bias.shape[2:] == (q.shape[2], keys) and (
+        bias.shape[0] in (1, q.shape[0]) and bias.shape[1] in (1, q.shape[1]))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | None) -> Tensor:
     """Attention(Q, K, V) without dropout: shapes as in `ScaledDotProductAttention.forward`."""
     if function := _compiled(q, k, v, pattern, bias):
-        lengths = None if pattern.real_keys is None else pattern.real_keys.sum(1)
+        lengths = None if pattern.real_keys is None else pattern.lengths
         return calls.apply(function, q, k, v, lengths, pattern.hides_future)
-    is_one_sequence = pattern.query_positions is pattern.key_positions and pattern.query_positions.dim() == 1
-    if bias is None and is_one_sequence and pattern.causal and pattern.real_keys is None and pattern.window is None:
+    is_bare = bias is None and pattern.real_keys is None and pattern.window is None
+    if is_bare and pattern.causal and _is_one_sequence(pattern):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
     if pattern.mask is None:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=None if bias is None else bias.to(q.dtype))
@@ -65,16 +93,24 @@ def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | Non
 
 def _compiled(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern,
               bias: Tensor | None) -> type[_ByHeads] | type[_ByRows] | None:
-    """The function for these, if there is one: neither bias nor window, padding at the end of the keys alone (else the
-    positions have a row a sentence), causality over one sequence."""
-    is_ordered = not pattern.hides_future or pattern.query_positions is pattern.key_positions
-    is_simple = pattern.window is None and pattern.query_positions.dim() == pattern.key_positions.dim() == 1
-    is_alike = q.dtype == k.dtype == v.dtype and q.shape[-1] == v.shape[-1]
-    if bias is not None or not (is_ordered and is_simple and is_alike and calls.serve(q)):
+    """The function for these, if there is one: neither bias nor window, values as wide as keys, padding at the end of
+    the keys alone, causality over one sequence, and products in the type that there is."""
+    if bias is not None or pattern.window is not None or not calls.serve(q) or k.shape != v.shape:
+        return None
+    is_ordered = not pattern.hides_future or _is_one_sequence(pattern)
+    if not is_ordered or calls.products_dtype(q) != q.dtype:
+        return None
+    if pattern.real_keys is not None and pattern.lengths is None:
         return None
     if k.shape[-2] <= _SHORT and q.shape[-1] in _WIDTHS:
         return _ByHeads
     return _ByRows if q.dtype == torch.bfloat16 else None
+
+
+def _is_one_sequence(pattern: Pattern) -> bool:
+    """Whether queries and keys are the same tokens, one behind the other."""
+    is_one = pattern.query_positions is pattern.key_positions and pattern.query_positions.dim() == 1
+    return is_one and pattern.grows
 
 
 class Heads(ctypes.Structure):
@@ -106,7 +142,7 @@ class _ByHeads(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
         q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
-        out = q.new_empty(q.transpose(1, 2).shape).transpose(1, 2)  # merging the heads then copies nothing
+        out = _like(q)
         calls.run("attend", q.dtype, _sizes(q, k, lengths, causal), _heads(q, k, v, out))
         context.save_for_backward(q, k, v, lengths)
         context.causal = causal
@@ -117,7 +153,7 @@ class _ByHeads(torch.autograd.Function):
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, lengths = context.saved_tensors
         upstream = upstream if upstream.stride(-1) == 1 else upstream.contiguous()
-        gradients = [torch.empty_like(t) for t in (q, k, v)]
+        gradients = [_like(t) for t in (q, k, v)]
         calls.run("attend_backward", q.dtype, _sizes(q, k, lengths, context.causal),
                   _heads(q, k, v, upstream, *gradients))
         return *gradients, None, None
@@ -131,7 +167,7 @@ class _ByRows(torch.autograd.Function):
     def forward(context: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
         context.save_for_backward(q, k, v, lengths)
         context.causal = causal
-        out = q.new_empty(q.transpose(1, 2).shape).transpose(1, 2)
+        out = _like(q)
         for few in _few_sentences(q, k):
             out[few] = _weights(q[few], k[few], lengths if lengths is None else lengths[few], causal) @ v[few]
         return out
@@ -140,7 +176,7 @@ class _ByRows(torch.autograd.Function):
     @once_differentiable
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, lengths = context.saved_tensors
-        gradients = [torch.empty_like(t) for t in (q, k, v)]
+        gradients = [_like(t) for t in (q, k, v)]
         for few in _few_sentences(q, k):
             here = lengths if lengths is None else lengths[few]
             weights = _weights(q[few], k[few], here, context.causal)
@@ -150,6 +186,12 @@ class _ByRows(torch.autograd.Function):
             gradients[0][few] = by_scores @ k[few]
             gradients[1][few] = by_scores.transpose(-2, -1) @ q[few]
         return *gradients, None, None
+
+
+def _like(heads: Tensor) -> Tensor:
+    """Room for as many, as merging the heads copies nothing; the last dimension is dense, however `heads` lie."""
+    batch, count, rows, width = heads.shape
+    return heads.new_empty(batch, rows, count, width).transpose(1, 2)
 
 
 def _few_sentences(q: Tensor, k: Tensor) -> list[slice]:

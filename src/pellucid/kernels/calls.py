@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+FLOATS = frozenset({torch.float32, torch.bfloat16, torch.float16})
 SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
 _functions: dict[str, Callable[..., Any]] = {}
 
@@ -47,13 +48,29 @@ def address(tensor: Tensor) -> int:
 
 
 def is_fast(x: Tensor) -> bool:
-    """Whether anything in this room is for x: float64 is computed by the equations as they are written."""
-    return x.dtype != torch.float64
+    """Whether anything in this room is for x: float64, and what is no float, goes by the equations as written."""
+    return x.dtype in FLOATS
+
+
+def is_autocast(x: Tensor) -> bool:
+    """Whether autocast is on where x is."""
+    device = x.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
+def products_dtype(x: Tensor) -> torch.dtype:
+    """The type in which products of x are made here: autocast's, where that is on."""
+    return torch.get_autocast_dtype(x.device.type) if is_autocast(x) else x.dtype
 
 
 def serve(*tensors: Tensor) -> bool:
     """Whether the kernels are loaded and take these tensors: on the CPU, in bf16 or fp32."""
-    return bool(_functions) and all(t.device.type == "cpu" and t.dtype in SUFFIX for t in tensors)
+    if not _functions:
+        return False
+    for t in tensors:  # noqa: SIM110 - half of what all() costs, hundreds of times an update
+        if t.dtype not in SUFFIX or not t.is_cpu:
+            return False
+    return True
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:

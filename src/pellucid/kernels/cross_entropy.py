@@ -15,21 +15,34 @@ from pellucid.kernels import calls
 CHUNK_BYTES = {"cpu": 24 << 20, "cuda": 512 << 20}  # of logits
 
 
-def serves(hidden: Tensor) -> bool:
-    """Whether `linear_cross_entropy` is there for these hidden states."""
-    return calls.is_fast(hidden)
+def serves(hidden: Tensor, weight: Tensor, targets: Tensor) -> bool:
+    """Whether `linear_cross_entropy` is there for hidden states [N, D], a matrix [V, D] and ids [N] below V."""
+    return hidden.dim() == 2 and fit(hidden, weight, targets)
+
+
+def fit(hidden: Tensor, weight: Tensor, targets: Tensor) -> bool:
+    """Whether hidden states [..., N, D], a matrix [V, D] and ids [N] belong together, and this room is for them. What
+    does not goes by the equation, which says what is wrong, or has another meaning for it."""
+    is_typed = calls.is_fast(hidden) and calls.is_fast(weight) and targets.dtype == torch.int64 and (
+        hidden.dtype == weight.dtype or calls.is_autocast(hidden))
+    is_placed = hidden.device == weight.device == targets.device and hidden.device.type in CHUNK_BYTES
+    is_shaped = weight.dim() == 2 and hidden.shape[-1] == weight.shape[1] and hidden.shape[-2:-1] == targets.shape
+    return is_typed and is_placed and is_shaped and weight.numel() > 0 and _are_ids(targets, len(weight))
+
+
+def _are_ids(targets: Tensor, vocabulary: int) -> bool:
+    """Whether all are below `vocabulary`; on another device torch's own functions look."""
+    if not targets.is_cpu or not targets.numel():
+        return True
+    lowest, highest = targets.aminmax()
+    return int(lowest) >= 0 and int(highest) < vocabulary
 
 
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """The sum over rows of the loss of the logits hidden @ weightᵀ: as in nn/cross_entropy.py."""
     wanted = (torch.is_grad_enabled() and hidden.requires_grad, torch.is_grad_enabled() and weight.requires_grad)
-    return calls.apply(_LinearCrossEntropy, hidden, weight, targets, smoothing, products_dtype(hidden), wanted)
-
-
-def products_dtype(x: Tensor) -> torch.dtype:
-    """The type in which products of x are made here: autocast's, where that is on."""
-    device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    return calls.apply(_LinearCrossEntropy, hidden, weight, targets.contiguous(), smoothing,
+                       calls.products_dtype(hidden), wanted)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):

@@ -17,7 +17,7 @@ def serves(x: Tensor) -> bool:
 
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, epsilon: float) -> Tensor:
     """g ⊙ (x - μ) / √(σ² + ε) + b"""
-    if x.dtype == torch.float32 and calls.serve(x):
+    if _fits(x, gain, bias):
         return calls.apply(_LayerNorm, x, gain, bias, epsilon)
     return F.layer_norm(x, gain.shape, gain, bias, epsilon)
 
@@ -27,12 +27,18 @@ def rms_norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
     return F.rms_norm(x, gain.shape, gain, epsilon)
 
 
+def _fits(x: Tensor, gain: Tensor, bias: Tensor) -> bool:
+    """Whether the compiled pass is there for these: all in fp32, rows with features, a gain and a bias for each."""
+    is_typed = x.dtype == gain.dtype == bias.dtype == torch.float32 and calls.serve(x, gain, bias)
+    return is_typed and x.numel() > 0 and gain.dim() == 1 and gain.shape == bias.shape == x.shape[-1:]
+
+
 class _LayerNorm(torch.autograd.Function):
     """One pass each way."""
 
     @staticmethod
     def forward(context: Any, x: Tensor, gain: Tensor, bias: Tensor, epsilon: float) -> Tensor:
-        x = x.contiguous()
+        x, gain, bias = x.contiguous(), gain.contiguous(), bias.contiguous()
         width, rows = x.shape[-1], x.numel() // x.shape[-1]
         out, statistics = torch.empty_like(x), x.new_empty(2, rows)
         calls.run("layer_norm", x.dtype, x, gain, bias, out, statistics[0], statistics[1], rows, width, epsilon)

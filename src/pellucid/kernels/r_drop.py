@@ -7,14 +7,19 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls
-from pellucid.kernels.cross_entropy import CHUNK_BYTES, products_dtype
-from pellucid.kernels.cross_entropy import serves as serves
+from pellucid.kernels.cross_entropy import CHUNK_BYTES, fit
+
+
+def serves(hidden: Tensor, weight: Tensor, targets: Tensor) -> bool:
+    """Whether `linear_r_drop` is there for the hidden states of two passes, [2, N, D]; the rest as in `fit`."""
+    return hidden.dim() == 3 and len(hidden) == 2 and fit(hidden, weight, targets)
 
 
 def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, alpha: float) -> Tensor:
     """The sum over targets of the loss of the logits hidden @ weightᵀ: as in nn/r_drop.py."""
     wanted = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
-    return calls.apply(_LinearRDrop, hidden, weight, targets, (smoothing, alpha), products_dtype(hidden), wanted)
+    return calls.apply(_LinearRDrop, hidden, weight, targets.contiguous(), (smoothing, alpha),
+                       calls.products_dtype(hidden), wanted)
 
 
 class _LinearRDrop(torch.autograd.Function):

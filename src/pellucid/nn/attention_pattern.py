@@ -61,6 +61,20 @@ class AttentionPattern:
         assert self.mask is not None
         return self.mask.any(-1, keepdim=True)
 
+    @cached_property
+    def lengths(self) -> Tensor | None:
+        """[B], how many keys are real, where these come first in every sentence; None where they do not."""
+        assert self.real_keys is not None
+        lengths = self.real_keys.sum(1)
+        first = torch.arange(self.real_keys.shape[1], device=lengths.device) < lengths[:, None]
+        return lengths if bool((first == self.real_keys).all()) else None
+
+    @cached_property
+    def grows(self) -> bool:
+        """Whether the positions of the keys, [S], grow from key to key; taken for granted where looking would have to
+        wait for another device."""
+        return not self.key_positions.is_cpu or bool((self.key_positions.diff() > 0).all())
+
     @property
     def is_last_query(self) -> bool:
         """One query after all the keys, as in step-by-step decoding: causality then hides nothing."""

@@ -25,6 +25,6 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smooth
     Returns:
         A scalar in nats, in fp32 (fp64 for fp64 input), differentiable by `hidden` and `weight`.
     """
-    if cross_entropy.serves(hidden):  # a few rows of the logits at a time
+    if cross_entropy.serves(hidden, weight, targets):  # a few rows of the logits at a time
         return cross_entropy.linear_cross_entropy(hidden, weight, targets, smoothing)
     return label_smoothed_cross_entropy(hidden @ weight.T, targets, smoothing).sum()

@@ -32,6 +32,6 @@ def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: fl
     Returns:
         A scalar in nats, in fp32 (fp64 for fp64 input), differentiable by `hidden` and `weight`.
     """
-    if r_drop.serves(hidden):  # a few rows of the logits at a time
+    if r_drop.serves(hidden, weight, targets):  # a few rows of the logits at a time
         return r_drop.linear_r_drop(hidden, weight, targets, smoothing, alpha)
     return r_drop_cross_entropy(hidden @ weight.T, targets, smoothing, alpha).sum()
