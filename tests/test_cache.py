@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pellucid import cache
-from pellucid.cache import cache_folder, objection
+from pellucid.cache import cache_folder, lasts, objection
 from pellucid.errors import PellucidWarning
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are not asked there")
@@ -41,6 +41,7 @@ def assert_temporary(why: str, *names: str) -> Path:
         assert cache_folder(*names) == folder
     assert folder.parts[-len(names):] == names
     assert folder.is_relative_to(cache._temporary(os.getpid()))
+    assert not lasts(folder)
     assert (folder.stat().st_mode & 0o777, folder.stat().st_uid) == (0o700, os.geteuid())
     (folder / "file").write_text("x")
     (folder / "file").unlink()
@@ -54,6 +55,7 @@ def test_folders_are_made_for_this_user_alone(root: Path) -> None:
     finally:
         os.umask(before)
     assert cache_folder("engines", "a") == root / "engines" / "a"  # what is there already
+    assert lasts(root / "engines" / "a")
     if sys.platform != "win32":
         assert [path.stat().st_mode & 0o777 for path in (root, root / "engines", root / "engines" / "a")] == [0o700] * 3
 

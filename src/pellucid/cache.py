@@ -37,6 +37,14 @@ def cache_folder(*names: str) -> Path:
         return Path(os.devnull).joinpath("pellucid", *names)  # nothing can be written there, nor be read
 
 
+def lasts(folder: Path) -> bool:
+    """Whether a later process will find what is put into a folder that `cache_folder` gave."""
+    try:
+        return folder.is_relative_to(_root())
+    except (OSError, RuntimeError):
+        return False
+
+
 def objection(path: Path) -> str | None:
     """Why somebody else may decide what lies at `path`, which exists; None where only this user (and root) can.
 

@@ -326,6 +326,7 @@ def test_a_cache_that_others_may_write_to_is_not_read(folder: Path, empty: Path)
     with pytest.warns(PellucidWarning, match="others may write to"):
         assert run.generate(TEXTS) == expected
     assert asks_for_the_model(run)
+    assert not list(run._kept("auto")._all.iterdir())  # nothing is packed for a folder that goes with this process
     weights.parents[1].chmod(0o700)
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from pellucid.cache import cache_folder, tell_of_damage
+from pellucid.cache import cache_folder, lasts, tell_of_damage
 from pellucid.engine.frozen import LONGEST, Frozen, Refusal, read, save
 from pellucid.errors import OutputError
 from pellucid.files import remembered_sha256, remove_leftovers
@@ -79,9 +79,9 @@ class KeptWeights:
 
     def keep(self, frozen: Callable[[int, int], Frozen]) -> None:
         """Puts there what `frozen` makes for the longest source and output, if nothing is there and the weights are
-        still the same; where that cannot be written, nothing."""
+        still the same; where that cannot be written, or goes with this process, nothing."""
         is_there = self._tried or self._frozen is not None
-        if is_there or any(map(os.path.exists, _DEVICES)) or isinstance(self._library, str):
+        if is_there or any(map(os.path.exists, _DEVICES)) or isinstance(self._library, str) or not lasts(self._all):
             return
         self._tried = True
         with contextlib.suppress(OutputError, OSError):
