@@ -30,7 +30,7 @@ def cache_folder(*names: str) -> Path:
     try:
         return _private(_root(), names)
     except (OSError, RuntimeError) as error:  # pathlib's, of a user without a home or of links in a circle
-        _tell(f"{error}; what is kept between two processes is made anew in this one")
+        _tell(f"what the cache would keep is made anew in each process: {error}")
     try:
         return _private(_temporary(os.getpid()), names)
     except OSError:  # not even that
