@@ -162,7 +162,8 @@ def refusals(path: Path, name: str, seen: set[tuple[Path, str]]) -> Iterator[str
     for each in sorted(ast.walk(node), key=lambda one: getattr(one, "lineno", 0)):
         if isinstance(each, ast.Raise) and isinstance(each.exc, ast.Call) and ast.unparse(each.exc.func) == "Refusal":
             yield from texts(each.exc.args[0])
-        elif isinstance(each, ast.Return) and each.value and "str" in returns.split(" | "):
+        elif isinstance(each, ast.Return | ast.Yield) and each.value and (
+                "str" in returns.split(" | ") or returns == "Iterator[str]"):
             yield from texts(each.value)
     for home, called in calls(path, name):
         if home.relative_to(SOURCE).parts[0] in ("engine", "runs"):

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.config import ModelConfig
-from pellucid.engine.engine import Engine, obstacle
+from pellucid.engine.engine import Engine
 from pellucid.engine.frozen import Refusal, check
+from pellucid.engine.obstacle import obstacle
 from pellucid.engine.workers import each
 from pellucid.errors import NumericalError
 from pellucid.kernels import calls

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
 def product(x: Tensor, layer: nn.Linear, precision: str) -> Tensor:
     """x [R, D] through `layer`, sums as they are."""
-    program = Program(precision, x.shape[1], 1)
+    program = Program(precision, x.shape[1])
     program.multiply(Buffer.LOGITS, layer)
     buffers = program.buffers(len(x)) | {Buffer.TYPED: x.to(program.dtype)}
     places = np.zeros(Buffer.REMEMBERED, dtype=np.int64)

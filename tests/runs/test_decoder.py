@@ -151,7 +151,7 @@ def test_a_batch_that_is_refused_goes_the_next_way_and_the_others_do_not(folder:
 
 @pytest.mark.usefixtures("compiled_kernels")
 def test_an_engine_is_made_once_and_again_when_weights_have_changed() -> None:
-    model, engines = build(ModelConfig(**SIZES), 40, 40, shared=True).eval(), Engines()
+    model, engines = build(ModelConfig(**SIZES), 40, 40, shared=True).eval(), Engines(is_held=True)
     first = engines.of(model, "fp32")
     assert engines.of(model, "fp32") is first
     assert engines.of(model, "bf16") is not first

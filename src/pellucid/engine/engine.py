@@ -7,13 +7,13 @@
   of ancestors, its source through the number of its sentence: choosing rows moves small integers alone.
 - Each row is computed by itself, in one order of summation: the same bits in any batch.
 
-It serves softmax attention without bias, rotation or window, on a CPU with compiled kernels; `obstacle` names what a
-model has that it does not know. Who decodes that is decided in runs/decoder.py.
+It serves softmax attention without bias, rotation or window, on a CPU with compiled kernels; engine/obstacle.py names
+what a model has that it does not know. Who decodes that is decided in runs/decoder.py.
 """
 
+import copy
 import ctypes
 import math
-from collections.abc import Iterator
 from ctypes import addressof, c_void_p
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,15 +24,8 @@ from torch import Tensor
 from pellucid.engine.frozen import Frozen, encode, pointers
 from pellucid.engine.layout import Buffer, Execution
 from pellucid.engine.program import Program
-from pellucid.kernels import calls
-from pellucid.kernels.compiled import chosen
 from pellucid.model.transformer import Transformer
-from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
-from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.positional_encoding import LearnedPosition, Position
-from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
-
-_LANES = 16  # numbers that the kernels take at once
 
 
 @dataclass
@@ -61,34 +54,6 @@ class Memory:
     buffers: dict[int, Tensor] = field(default_factory=dict)
 
 
-def obstacle(model: Transformer) -> str | None:
-    """Why the engine cannot decode with this model, or None if it can."""
-    weight = model.output.weight
-    if weight.device.type != "cpu":
-        return f"the device is {weight.device.type}"
-    if weight.dtype not in calls.SUFFIX:
-        return f"the weights are {weight.dtype}"
-    if not calls.serve(weight):
-        return f"the kernels are {chosen() or 'not loaded'}"
-    for attention in _attentions(model):
-        if not isinstance(attention.function, ScaledDotProductAttention):
-            return f"attention is {type(attention.function).__name__}"
-        if attention.position.door not in ("none", "embed"):
-            return f"positions are {type(attention.position).__name__}"
-        if attention.query.out_features != attention.value.out_features:
-            return "keys are not as wide as values"
-        if (attention.query.in_features // attention.n_heads) % _LANES:
-            return f"the width of a head is no multiple of {_LANES}"
-    if any(module.outer.in_features % _LANES for module in model.modules()
-           if isinstance(module, FeedForward | GatedFeedForward)):
-        return f"the inner width of the feed-forward layer is no multiple of {_LANES}"
-    return "attention has a window" if model.window_size is not None else None
-
-
-def _attentions(model: Transformer) -> Iterator[MultiHeadAttention]:
-    return (module for module in model.modules() if isinstance(module, MultiHeadAttention))
-
-
 class Engine:
     """A step of `search` over a frozen copy of `model`.
 
@@ -102,8 +67,7 @@ class Engine:
         self.layers = len(model.decoder.layers)
         self.source_places, self.target_places = (
             Places(part.position, self.width) for part in (model.encoder, model.decoder))
-        n_heads = next(_attentions(model)).n_heads
-        self.encoder, self.decoder = (Program(precision, self.width, n_heads) for _ in range(2))
+        self.encoder, self.decoder = Program(precision, self.width), Program(precision, self.width)
         self._write_encoder(model)
         self._write_decoder(model)
 
@@ -149,7 +113,11 @@ class Engine:
         return self.frozen(int(min(source, self.source_places.limit)), int(min(target, self.target_places.limit)))
 
     def start(self, source: tuple[Tensor, Tensor | None]) -> Memory:
-        """Encodes (ids [B, S], real [B, S] or None), padding at the end."""
+        """Encodes (ids [B, S], real [B, S] or None), wherever the padding lies.
+
+        Raises:
+            IndexError: an id beyond the embedding, here as in `step`.
+        """
         tokens, lengths = _packed(*source)
         longest, rows = int(lengths.max()), len(lengths)
         buffers = self.encoder.buffers(len(tokens))
@@ -160,12 +128,14 @@ class Engine:
 
     def step(self, state: Memory, tokens: Tensor) -> tuple[Tensor, Memory]:
         """tokens [R] → logits [R, V] in fp32, good until the next step, and the state after them."""
+        tokens = tokens.long().contiguous()
+        self.decoder.check(tokens)
         rows, seen = len(tokens), state.ancestors.shape[1]
         state.ancestors = torch.cat([state.ancestors, torch.arange(rows, dtype=torch.int32)[:, None]], dim=1)
         if not state.buffers or len(state.buffers[Buffer.STREAM]) < rows:
             state.buffers = self.decoder.buffers(rows) | {Buffer.SOURCE: state.source}
         self._make_room(state, rows, seen)
-        self._run(state, tokens.contiguous(), self.target_places.first(seen + 1))
+        self._run(state, tokens, self.target_places.first(seen + 1))
         return state.buffers[Buffer.LOGITS][:rows], state
 
     def select(self, state: Memory, rows: Tensor) -> Memory:
@@ -196,6 +166,7 @@ class Engine:
 
 def _packed(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
     """ids [B, S], of which some are real, one row behind the other, and the length of each."""
+    ids = ids.long()
     if real is None:
         return ids.flatten(), torch.full((len(ids),), ids.shape[1])
     return ids[real], real.sum(1)
@@ -205,7 +176,7 @@ class Places:
     """What a position adds to the embedding of its token; each is computed once, by itself."""
 
     def __init__(self, position: Position, width: int) -> None:
-        self.position = position
+        self.position = copy.deepcopy(position)  # as it is now
         self.table = torch.empty(0, width)
 
     @property

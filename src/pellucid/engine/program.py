@@ -18,7 +18,7 @@ from pellucid.kernels import calls
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.layer_norm import LayerNorm, NoNorm, RmsNorm, StdNorm
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.residual_connection import PreNormResidual, Residual
+from pellucid.nn.residual_connection import PostNormResidual, PreNormResidual, Residual
 
 ACTIVATIONS: dict[Callable[..., Tensor], Activation] = {
     F.relu: Activation.RELU, F.gelu: Activation.GELU, F.silu: Activation.SWISH}
@@ -32,7 +32,7 @@ class Program:
 
     Args:
         precision: of the products, "fp32", "bf16" or "int8". Their sums are fp32 (integers for int8).
-        d_model: the width D.  n_heads: the number of heads H.
+        d_model: the width D.
 
     Attributes:
         call: calls a function of the kernels by its name.
@@ -40,27 +40,37 @@ class Program:
         widths: of the buffers that it uses.
     """
 
-    def __init__(self, precision: str, d_model: int, n_heads: int) -> None:
-        self.precision, self.d_model, self.n_heads = precision, d_model, n_heads
+    def __init__(self, precision: str, d_model: int) -> None:
+        self.precision, self.d_model = precision, d_model
         self.typed = "float32" if precision == "fp32" else "bfloat16"
         self.dtype = DTYPES[self.typed]
         self.call = calls.caller()
         self.operations: list[Operation] = []
         self.widths: dict[int, int] = {}
+        self._words = 0  # rows of the table
         self._weights: list[Tensor] = []
         self._in_bytes: int | None = None  # what Buffer.BYTES holds
 
     def embed(self, table: Tensor) -> None:
         """Rows of the table [V, D], and their places, and the same for those who read it without a norm."""
-        self._write(Operation(kind=Kind.EMBED, to=Buffer.STREAM, outer=self.d_model, weight=self._keep(table)))
+        self._words = len(table)
+        self._write(Operation(kind=Kind.EMBED, to=Buffer.STREAM, outer=self.d_model, weight=self._keep(table.float())))
         self._normalize(NoNorm(self.d_model), in_place=False)
+
+    def check(self, tokens: Tensor) -> None:
+        """Raises:
+            IndexError: one of the tokens has no row in the table, as torch's own embedding says it.
+        """
+        if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < self._words:
+            raise IndexError(f"index out of range: the embedding has {self._words} rows")
 
     def connect(self, residual: Residual, sub_layer: Callable[[], tuple[Buffer, nn.Linear]]) -> None:
         """A residual connection around a sub-layer, which ends before its last projection: the product is added."""
         if isinstance(residual, PreNormResidual):
             self._normalize(residual.norm, in_place=False)
         inner, last = sub_layer()
-        self._multiply(Operation(kind=Kind.ADD_PRODUCT, from_=inner, to=Buffer.STREAM, alpha=residual.alpha), last)
+        alpha = residual.alpha if isinstance(residual, PostNormResidual) else type(residual).alpha  # no other is used
+        self._multiply(Operation(kind=Kind.ADD_PRODUCT, from_=inner, to=Buffer.STREAM, alpha=alpha), last)
         if not isinstance(residual, PreNormResidual):
             self._normalize(residual.norm, in_place=True)
 
@@ -122,7 +132,7 @@ class Program:
 
     def _attend(self, attention: MultiHeadAttention, operation: Operation) -> tuple[Buffer, nn.Linear]:
         operation.from_, operation.to, operation.outer = Buffer.JOINT, Buffer.ATTENDED, self.d_model
-        operation.heads, operation.scale = self.n_heads, 1 / math.sqrt(self.d_model // self.n_heads)
+        operation.heads, operation.scale = attention.n_heads, 1 / math.sqrt(self.d_model // attention.n_heads)
         self._write(operation)
         return Buffer.ATTENDED, attention.output
 
@@ -132,16 +142,16 @@ class Program:
         if isinstance(norm, LayerNorm | RmsNorm | StdNorm):
             operation.epsilon = norm.epsilon
         for name, value in norm.named_parameters():  # gain and bias, as far as it has them
-            setattr(operation, name, self._keep(value))
+            setattr(operation, name, self._keep(value.float()))
         self._write(operation)
 
     def _multiply(self, operation: Operation, *projections: nn.Linear | Tensor) -> None:
         """Weights are packed as [outer / PANEL, inner / group, PANEL, group], with zeros behind the last column: a
         group of numbers is multiplied at once. In bytes, each column (a row of `weight`) has a gain of its own."""
-        weight = torch.cat([p.weight if isinstance(p, nn.Linear) else p for p in projections]).detach()
+        weight = torch.cat([p.weight if isinstance(p, nn.Linear) else p for p in projections]).detach().float()
         biases: list[Tensor] = [p.bias for p in projections if isinstance(p, nn.Linear)]
         operation.outer, operation.inner = weight.shape
-        operation.bias = self._keep(torch.cat(biases)) if biases else None
+        operation.bias = self._keep(torch.cat(biases).float()) if biases else None
         weight = F.pad(weight, (0, 0, 0, -len(weight) % PANEL))
         if self.precision == "int8":
             self._quantize(operation)

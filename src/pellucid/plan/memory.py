@@ -10,8 +10,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.config import RunConfig
-from pellucid.engine.engine import Engine, obstacle
+from pellucid.engine.engine import Engine
 from pellucid.engine.frozen import Refusal, check
+from pellucid.engine.obstacle import obstacle
 from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 from pellucid.nn.key_value_cache import KeyValueCache

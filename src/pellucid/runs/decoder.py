@@ -26,6 +26,7 @@ from pellucid.search.options import Hypothesis, SearchOptions, Specials
 
 if TYPE_CHECKING:
     from pellucid.engine.engine import Engine
+    from pellucid.engine.snapshot import Snapshot
     from pellucid.model.transformer import Transformer
 
 SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
@@ -54,11 +55,19 @@ class Route:
 
 
 class Engines:
-    """The engines of a model as it is now by precision, each made when it is first needed."""
+    """The engines of a model as it is now by precision, each made when it is first needed. They belong to whoever
+    decodes, never to the model: a copy of it carries none.
 
-    def __init__(self) -> None:
+    Attributes:
+        is_held: whether somebody else has the model, and may change it between two calls: then every call compares it
+            with what the engines were made of, which takes a copy of the weights, and as long as reading them twice.
+    """
+
+    def __init__(self, is_held: bool = False) -> None:
+        self.is_held = is_held
         self._made: dict[str, Engine] = {}
-        self._version, self._making = -1, Lock()
+        self._made_of: Snapshot | None = None
+        self._making = Lock()
 
     def of(self, model: Transformer, precision: str) -> Engine:
         """The engine for the model as it is now.
@@ -66,7 +75,9 @@ class Engines:
         Raises:
             Refusal: the engine does not know such a model, or not here.
         """
-        from pellucid.engine.engine import Engine, obstacle
+        from pellucid.engine.engine import Engine
+        from pellucid.engine.obstacle import obstacle
+        from pellucid.engine.snapshot import Snapshot
         from pellucid.precision import resolve
 
         reason = obstacle(model)
@@ -74,9 +85,8 @@ class Engines:
             raise Refusal(reason)
         precision = resolve(precision, model.output.weight.device)
         with self._making:
-            version = sum(parameter._version for parameter in model.parameters())
-            if version != self._version:
-                self._made, self._version = {}, version
+            if self.is_held and not (self._made_of and self._made_of.shows(model)):
+                self._made, self._made_of = {}, Snapshot(model)
             if precision not in self._made:
                 self._made[precision] = Engine(model, precision)
             return self._made[precision]

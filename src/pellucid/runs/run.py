@@ -77,7 +77,7 @@ class Run:
                  model: Transformer | Classifier | Weights) -> None:
         self.folder, self.config, self.tokenizers, self._model = folder, config, tokenizers, model
         self._weights = model if isinstance(model, Weights) else None
-        self._reading, self._engines, self._is_held = Lock(), Engines(), not isinstance(model, Weights)
+        self._reading, self._engines = Lock(), Engines(is_held=not isinstance(model, Weights))
         self._places: dict[str, KeptWeights] = {}  # by precision
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ class Run:
         Raises:
             CheckpointError: the weights are those of another architecture, or not those of when the run was opened.
         """
-        self._is_held = True  # and may be changed
+        self._engines.is_held = True  # and may be changed
         return self._loaded()
 
     def _loaded(self) -> Transformer | Classifier:
@@ -140,7 +140,7 @@ class Run:
         """Where packed weights are kept, as long as nobody has asked for the model, and so may have changed it."""
         if self.config.train.kernels != "auto":
             raise Refusal(f"train.kernels is {self.config.train.kernels}")
-        if self._is_held or self._weights is None:
+        if self._engines.is_held or self._weights is None:
             return refuse_kept()
         if precision not in self._places:
             sides, file = self.tokenizers, self._weights.folder / WEIGHTS

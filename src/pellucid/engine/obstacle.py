@@ -1,0 +1,149 @@
+"""Which models the engine knows: those that `model/build.py` assembles, as long as nobody has put anything else in.
+
+Whatever is not listed here is an obstacle: a module of another class in the place of a part, a hook, a method or a
+weight put on one object, sizes that do not fit each other. The plain steps then decode, and say what is wrong where
+something is.
+"""
+
+import functools
+from collections.abc import Iterator
+from itertools import chain
+
+from torch import Tensor, nn
+from torch.nn.modules import module as modules
+
+from pellucid.engine.program import ACTIVATIONS, NORMS
+from pellucid.kernels import calls
+from pellucid.kernels.compiled import chosen
+from pellucid.model.decoder import Decoder, DecoderLayer
+from pellucid.model.encoder import Encoder, EncoderLayer
+from pellucid.model.transformer import Transformer
+from pellucid.nn.dropout import Dropout
+from pellucid.nn.embeddings import Embedding, OutputProjection
+from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
+from pellucid.nn.multi_head_attention import MultiHeadAttention
+from pellucid.nn.positional_encoding import LearnedPosition, NoPosition, SinusoidalPosition
+from pellucid.nn.residual_connection import NoResidual, PostNormResidual, PreNormResidual
+from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
+
+_LANES = 16  # numbers that the kernels take at once
+_Kinds = tuple[type[nn.Module], ...]
+_NORM: _Kinds = tuple(NORMS)
+_RESIDUAL: _Kinds = (PreNormResidual, PostNormResidual, NoResidual)
+_STACK: dict[str, _Kinds] = {"position": (NoPosition, SinusoidalPosition, LearnedPosition), "dropout": (Dropout,),
+                             "closing_norm": _NORM}
+_LAYER: dict[str, _Kinds] = {"self_attention": (MultiHeadAttention,), "feed_forward": (FeedForward, GatedFeedForward),
+                             "residual_1": _RESIDUAL, "residual_2": _RESIDUAL}
+_CONNECTION: dict[str, _Kinds] = {"norm": _NORM, "dropout": (Dropout,)}
+_PROJECTIONS: dict[str, _Kinds] = {"inner": (nn.Linear,), "outer": (nn.Linear,), "dropout": (Dropout,)}
+_PARTS: dict[type[nn.Module], dict[str, _Kinds]] = {
+    Transformer: {"encoder": (Encoder,), "decoder": (Decoder,), "source_embedding": (Embedding,),
+                  "target_embedding": (Embedding,), "output": (Embedding, OutputProjection, nn.Linear)},
+    Encoder: _STACK | {"layers": (EncoderLayer,)},
+    Decoder: _STACK | {"layers": (DecoderLayer,)},
+    EncoderLayer: _LAYER,
+    DecoderLayer: _LAYER | {"cross_attention": (MultiHeadAttention,), "residual_3": _RESIDUAL},
+    MultiHeadAttention: dict.fromkeys(("query", "key", "value", "output"), (nn.Linear,)) | {
+        "position": (NoPosition,), "function": (ScaledDotProductAttention,)},
+    ScaledDotProductAttention: {"dropout": (Dropout,)},
+    FeedForward: _PROJECTIONS,
+    GatedFeedForward: _PROJECTIONS | {"gate": (nn.Linear,)},
+    **dict.fromkeys(_RESIDUAL, _CONNECTION)}
+
+
+def obstacle(model: Transformer) -> str | None:
+    """Why the engine cannot decode with this model, or None if it can."""
+    return next(chain(_of_weights(model), _of_parts(model, "the model"), _of_sizes(model)), None)
+
+
+def _of_weights(model: Transformer) -> Iterator[str]:
+    """Where they are, how they are typed, and whether there are kernels for that."""
+    weights = [*model.parameters(), *model.buffers()]
+    for device in {weight.device.type for weight in weights} - {"cpu"}:
+        yield f"the device is {device}"
+    types = {weight.dtype for weight in weights}
+    if len(types) > 1:
+        yield f"the weights are of several types: {', '.join(sorted(map(str, types)))}"
+    for dtype in types - calls.SUFFIX.keys():
+        yield f"the weights are {dtype}"
+    if not calls.serve(*weights[:1]):
+        yield f"the kernels are {chosen() or 'not loaded'}"
+    if modules._global_forward_hooks or modules._global_forward_pre_hooks:
+        yield "all modules have a hook"
+
+
+def _of_parts(module: nn.Module, name: str) -> Iterator[str]:
+    """What is in the place of a part, or on one, that is not in `_PARTS`."""
+    if module._forward_hooks or module._forward_pre_hooks:
+        yield f"{name} has a hook"
+    if changed := vars(module).keys() & _methods(type(module)):  # type: ignore[arg-type]  # a class can be hashed
+        yield f"{name} has a {min(changed)} of its own"
+    if any(isinstance(value, Tensor) for value in vars(module).values()):
+        yield f"{name} has a weight that is no parameter"
+    for role, part in _parts(module):
+        if type(part) not in _PARTS.get(type(module), {}).get(role, ()):
+            kind = type(part).__name__
+            yield (f"positions are {kind}" if role == "position" else f"attention is {kind}" if role == "function" else
+                   f"its {role} is {kind}")
+        yield from _of_parts(part, role)
+
+
+def _parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules right below, those of a list one by one."""
+    for role, part in module._modules.items():
+        for each in part if type(part) is nn.ModuleList else [part]:
+            yield role, each  # type: ignore[misc]  # None, which is no part
+
+
+@functools.cache
+def _methods(kind: type[nn.Module]) -> frozenset[str]:
+    return frozenset(name for name in dir(kind) if callable(getattr(kind, name)))
+
+
+def _of_sizes(model: Transformer) -> Iterator[str]:
+    """What the kernels do not check, and those that they do not have."""
+    width = model.output.weight.shape[-1]
+    if model.window_size is not None:
+        yield "attention has a window"
+    if len(model.output.weight) > len(model.target_embedding.weight):
+        yield "the output has more words than the target embedding"
+    if not len(model.decoder.layers):
+        yield "the decoder has no layers"
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            yield from _of_heads(module, width)
+        elif isinstance(module, FeedForward | GatedFeedForward):
+            yield from _of_feed_forward(module, width)
+        elif isinstance(module, _NORM):
+            if any(value is None or value.shape != (width,) for value in module._parameters.values()):
+                yield f"the norm is not {width} wide"
+        elif isinstance(module, Embedding | OutputProjection) and module.weight.shape[1:] != (width,):
+            yield f"the embedding is not {width} wide"
+
+
+def _of_heads(attention: MultiHeadAttention, width: int) -> Iterator[str]:
+    if attention.query.weight.shape != attention.value.weight.shape:
+        yield "keys are not as wide as values"
+    for projection in (attention.query, attention.key, attention.value, attention.output):
+        yield from _of_projection(projection, (width, width))
+    if width % attention.n_heads or width // attention.n_heads % _LANES:
+        yield f"the width of a head is no multiple of {_LANES}"
+
+
+def _of_feed_forward(layer: FeedForward | GatedFeedForward, width: int) -> Iterator[str]:
+    inner = layer.outer.weight.shape[-1]
+    if inner % _LANES:
+        yield f"the inner width of the feed-forward layer is no multiple of {_LANES}"
+    if not any(layer.activation is known for known in ACTIVATIONS):
+        yield f"the activation is {layer.activation}"
+    yield from _of_projection(layer.outer, (width, inner))
+    for projection in (layer.inner, layer.gate) if isinstance(layer, GatedFeedForward) else (layer.inner,):
+        yield from _of_projection(projection, (inner, width))
+
+
+def _of_projection(projection: nn.Linear, shape: tuple[int, int]) -> Iterator[str]:
+    bias: Tensor | None = projection.bias
+    if bias is None:
+        yield "a projection has no bias"
+    elif projection.weight.shape != shape or bias.shape != shape[:1]:
+        yield f"a projection is {tuple(projection.weight.shape)}, where {shape} is known"
