@@ -289,7 +289,7 @@ def test_whatever_the_weights_depend_on_has_a_place_of_its_own(folder: Path, emp
         with monkeypatch.context() as patch:
             patch.setattr(kept, name, value)
             assert not is_there()
-    for name, value in (("CXX", "false"), ("ONEDNN_MAX_CPU_ISA", "AVX2")):
+    for name, value in (("PELLUCID_KERNELS", "plain"), ("ONEDNN_MAX_CPU_ISA", "AVX2")):
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert not is_there()

@@ -5,7 +5,7 @@ import ctypes
 from ctypes import c_float, c_int64, c_void_p
 from enum import IntEnum
 
-PANEL = 64  # columns of a packed weight that lie together
+PANEL = 16  # columns of a packed weight that lie together
 
 
 # What an operation does, what a product goes through, how rows are normalised, and how many inner numbers of a product
@@ -27,10 +27,10 @@ class Buffer(IntEnum):
         """The type of its numbers among buffers of `typed`, which is "float32" or "bfloat16"."""
         if self in (Buffer.STREAM, Buffer.LOGITS, Buffer.SCALES):
             return "float32"
-        return "uint8" if self == Buffer.BYTES else typed
+        return "int16" if self == Buffer.BYTES else typed
 
 
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "uint8": 1}
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "int16": 2}
 SUFFIX = {"float32": "float", "bfloat16": "bf16"}  # of the kernels' names
 
 

@@ -24,7 +24,7 @@ ACTIVATIONS: dict[Callable[..., Tensor], Activation] = {
     F.relu: Activation.RELU, F.gelu: Activation.GELU, F.silu: Activation.SWISH}
 NORMS: dict[type[nn.Module], Norm] = {
     NoNorm: Norm.NO_NORM, LayerNorm: Norm.LAYER_NORM, RmsNorm: Norm.RMS_NORM, StdNorm: Norm.STD_NORM}
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "uint8": torch.uint8}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int16": torch.int16}
 
 
 class Program:

@@ -1,7 +1,8 @@
 // scaled_dot_product_attention.py, without bias, window or dropout: short sequences one head at a time, scores and
 // weights never stored; and the softmax between the two products of longer ones.
 
-#include "numbers.h"
+#include "parallel.h"
+#include <memory>
 
 // A matrix of heads: element (b, h, t, i) of a [B, H, T, width] view is data[b·batch + h·head + t·row + i].
 struct Heads {
@@ -25,13 +26,13 @@ static inline i64 visible(const Sizes &z, i64 b, i64 t) {
     return z.causal && t + 1 < keys ? t + 1 : keys;
 }
 
-// One head in float: rows as they are, or turned round, so that sixteen keys lie side by side.
-template <class T, int N> static void rows(const Heads &m, i64 b, i64 h, i64 n, float scale, float *out) {
+// One head in float: rows as they are, N registers each, or turned round, so that the keys lie side by side.
+template <class T, i64 N> static void rows(const Heads &m, i64 b, i64 h, i64 n, float scale, float *out) {
     for (i64 t = 0; t < n; t++)
-        for (int j = 0; j < N; j++) write(out + (t * N + j) * LANES, read(at<T>(m, b, h, t) + j * LANES) * scale);
+        for (i64 j = 0; j < N; j++) write(out + (t * N + j) * LANES, read(at<T>(m, b, h, t) + j * LANES) * scale);
 }
 
-template <int N> static void turn(const float *in, i64 n, i64 columns, float *out) {
+template <i64 N> static void turn(const float *in, i64 n, i64 columns, float *out) {
     for (i64 t = 0; t < n; t++)
         for (i64 i = 0; i < N * LANES; i++) out[i * columns + t] = in[t * N * LANES + i];
     for (i64 i = 0; i < N * LANES; i++)
@@ -39,42 +40,50 @@ template <int N> static void turn(const float *in, i64 n, i64 columns, float *ou
 }
 
 // x_t Mᵀ for a row x and a turned matrix, up to column `seen`.
-template <int N> static inline void times(const float *x, const float *turned, i64 columns, i64 seen, float *out) {
+template <i64 N> static inline void times(const float *x, const float *turned, i64 columns, i64 seen, float *out) {
     for (i64 c = 0; c < seen; c += LANES) {
         Lanes sum[4] = {};
-        for (int i = 0; i < N * LANES; i += 4)
-            for (int j = 0; j < 4; j++) sum[j] += x[i + j] * read(turned + (i + j) * columns + c);
+        for (i64 i = 0; i < N * LANES; i += 4)
+            for (i64 j = 0; j < 4; j++)
+                sum[j] = multiply_add(spread(x[i + j]), read(turned + (i + j) * columns + c), sum[j]);
         write(out + c, (sum[0] + sum[1]) + (sum[2] + sum[3]));
     }
 }
 
 // Σ_s weights[s·stride]·rows[s] over the first n rows.
-template <int N> static inline void mix(const float *weights, i64 stride, const float *from, i64 n, Lanes *out) {
+template <i64 N> static inline void mix(const float *weights, i64 stride, const float *from, i64 n, Lanes *out) {
     Lanes sum[N] = {};
     for (i64 s = 0; s < n; s++)
-        for (int j = 0; j < N; j++) sum[j] += weights[s * stride] * read(from + (s * N + j) * LANES);
-    for (int j = 0; j < N; j++) out[j] = sum[j];
+        for (i64 j = 0; j < N; j++)
+            sum[j] = multiply_add(spread(weights[s * stride]), read(from + (s * N + j) * LANES), sum[j]);
+    for (i64 j = 0; j < N; j++) out[j] = sum[j];
 }
 
 // softmax of the first `seen` scores, in place; 0 up to `columns`.
 static inline void soften(float *p, i64 columns, i64 seen) {
-    float highest = -3e38f, total = 0;
-    for (i64 s = 0; s < seen; s++) highest = p[s] > highest ? p[s] : highest;
-    for (i64 s = 0; s < columns; s++) p[s] = s < seen ? exponential(p[s] - highest) : 0.0f;
-    for (i64 s = 0; s < columns; s++) total += p[s];
-    float inverse = total > 0 ? 1.0f / total : 0.0f;
-    for (i64 s = 0; s < columns; s++) p[s] *= inverse;
+    Lanes highest = Lanes{} - __builtin_inff(), sum = {};
+    for (i64 s = 0; s < seen; s += LANES)
+        highest = larger(among_first(seen - s) ? read(p + s) : highest, highest);
+    float top = largest(highest);
+    for (i64 s = 0; s < seen; s += LANES) {
+        Lanes e = among_first(seen - s) ? exponential(read(p + s) - top) : Lanes{};
+        sum += e;
+        write(p + s, e);
+    }
+    float inverse = 1.0f / total(sum);
+    i64 s = 0;
+    for (; s < seen; s += LANES) write(p + s, read(p + s) * inverse);
+    for (; s < columns; s += LANES) write(p + s, Lanes{});
 }
 
-template <class T, int N>
+template <class T, i64 N>
 static void attend(const Sizes &z, const Heads &q, const Heads &k, const Heads &v, const Heads &out) {
-    const i64 w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES;
-#pragma omp parallel
-    {
-        float *qs = new float[z.queries * w + 2 * z.keys * w + w * columns + columns];
-        float *ks = qs + z.queries * w, *vs = ks + z.keys * w, *turned = vs + z.keys * w, *p = turned + w * columns;
-#pragma omp for schedule(static)
-        for (i64 n = 0; n < z.batch * z.heads; n++) {
+    const i64 w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES, many = z.batch * z.heads;
+    together(worth_waking(many, 4 * z.queries * z.keys * w), [&](Member &member) {
+        std::unique_ptr<float[]> room(new float[z.queries * w + 2 * z.keys * w + w * columns + columns]);
+        float *qs = room.get(), *ks = qs + z.queries * w, *vs = ks + z.keys * w, *turned = vs + z.keys * w;
+        float *p = turned + w * columns;
+        member.share(many, [&](i64 n) {
             i64 b = n / z.heads, h = n % z.heads;
             rows<T, N>(q, b, h, z.queries, z.scale, qs);
             rows<T, N>(k, b, h, z.keys, 1, ks);
@@ -86,26 +95,24 @@ static void attend(const Sizes &z, const Heads &q, const Heads &k, const Heads &
                 times<N>(qs + t * w, turned, columns, seen, p);
                 soften(p, columns, seen);
                 mix<N>(p, 1, vs, seen, sum);
-                for (int j = 0; j < N; j++) write(at<T>(out, b, h, t) + j * LANES, sum[j]);
+                for (i64 j = 0; j < N; j++) write(at<T>(out, b, h, t) + j * LANES, sum[j]);
             }
-        }
-        delete[] qs;
-    }
+        });
+    });
 }
 
 // With P the weights, dP = dO Vᵀ, dS = P ⊙ (dP - Σ P ⊙ dP): dQ = dS K, dK = dSᵀ Q, dV = Pᵀ dO.
-template <class T, int N>
+template <class T, i64 N>
 static void attend_backward(const Sizes &z, const Heads &q, const Heads &k, const Heads &v, const Heads &go,
                             const Heads &gq, const Heads &gk, const Heads &gv) {
-    const i64 w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES;
-#pragma omp parallel
-    {
-        float *qs = new float[2 * z.queries * w + 2 * z.keys * w + 2 * w * columns + 2 * z.queries * columns];
-        float *ups = qs + z.queries * w, *ks = ups + z.queries * w, *vs = ks + z.keys * w;
+    const i64 w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES, many = z.batch * z.heads;
+    together(worth_waking(many, 10 * z.queries * z.keys * w), [&](Member &member) {
+        std::unique_ptr<float[]> room(
+            new float[2 * (z.queries * w + z.keys * w + w * columns + z.queries * columns)]);
+        float *qs = room.get(), *ups = qs + z.queries * w, *ks = ups + z.queries * w, *vs = ks + z.keys * w;
         float *k_turned = vs + z.keys * w, *v_turned = k_turned + w * columns;
         float *p = v_turned + w * columns, *ds = p + z.queries * columns;
-#pragma omp for schedule(static)
-        for (i64 n = 0; n < z.batch * z.heads; n++) {
+        member.share(many, [&](i64 n) {
             i64 b = n / z.heads, h = n % z.heads;
             Lanes sum[N];
             rows<T, N>(q, b, h, z.queries, z.scale, qs);
@@ -116,37 +123,42 @@ static void attend_backward(const Sizes &z, const Heads &q, const Heads &k, cons
             turn<N>(vs, z.keys, columns, v_turned);
             for (i64 t = 0; t < z.queries; t++) {
                 i64 seen = visible(z, b, t);
-                float *pt = p + t * columns, *dt = ds + t * columns, dot = 0;
+                float *pt = p + t * columns, *dt = ds + t * columns;
                 times<N>(qs + t * w, k_turned, columns, seen, pt);
                 soften(pt, columns, seen);
                 times<N>(ups + t * w, v_turned, columns, seen, dt);
-                for (i64 s = 0; s < seen; s++) dot += pt[s] * dt[s];
-                for (i64 s = 0; s < columns; s++) dt[s] = s < seen ? pt[s] * (dt[s] - dot) : 0.0f;
+                Lanes dots = {};
+                for (i64 s = 0; s < seen; s += LANES)
+                    dots += among_first(seen - s) ? read(pt + s) * read(dt + s) : Lanes{};
+                float dot = total(dots);
+                i64 s = 0;
+                for (; s < seen; s += LANES)
+                    write(dt + s, among_first(seen - s) ? read(pt + s) * (read(dt + s) - dot) : Lanes{});
+                for (; s < columns; s += LANES) write(dt + s, Lanes{});
                 mix<N>(dt, 1, ks, seen, sum);
-                for (int j = 0; j < N; j++) write(at<T>(gq, b, h, t) + j * LANES, sum[j] * z.scale);
+                for (i64 j = 0; j < N; j++) write(at<T>(gq, b, h, t) + j * LANES, sum[j] * z.scale);
             }
             for (i64 s = 0; s < z.keys; s++) {
-                i64 first = z.causal ? s : 0;  // no query before it sees it
+                i64 first = z.causal && s < z.queries ? s : z.causal ? z.queries : 0;  // no query before it sees it
                 mix<N>(ds + first * columns + s, columns, qs + first * w, z.queries - first, sum);
-                for (int j = 0; j < N; j++) write(at<T>(gk, b, h, s) + j * LANES, sum[j]);
+                for (i64 j = 0; j < N; j++) write(at<T>(gk, b, h, s) + j * LANES, sum[j]);
                 mix<N>(p + first * columns + s, columns, ups + first * w, z.queries - first, sum);
-                for (int j = 0; j < N; j++) write(at<T>(gv, b, h, s) + j * LANES, sum[j]);
+                for (i64 j = 0; j < N; j++) write(at<T>(gv, b, h, s) + j * LANES, sum[j]);
             }
-        }
-        delete[] qs;
-    }
+        });
+    });
 }
 
 // Longer sequences, whose products torch makes. P = softmax(scale · S) in place of S [B, H, T, S].
 template <class T> static void soften_rows(const Sizes &z, T *scores) {
-#pragma omp parallel
-    {
-        float *e = new float[z.keys];
-#pragma omp for schedule(static)
-        for (i64 n = 0; n < z.batch * z.heads * z.queries; n++) {
+    i64 many = z.batch * z.heads * z.queries;
+    together(worth_waking(many, 8 * z.keys), [&](Member &member) {
+        std::unique_ptr<float[]> room(new float[z.keys]);
+        float *e = room.get();
+        member.share(many, [&](i64 n) {
             i64 seen = visible(z, n / (z.heads * z.queries), n % z.queries);
             T *row = scores + n * z.keys;
-            float highest = -3e38f, total = 0;
+            float highest = -__builtin_inff(), total = 0;
 #pragma omp simd reduction(max : highest)
             for (i64 s = 0; s < seen; s++) highest = get(row[s]) > highest ? get(row[s]) : highest;
 #pragma omp simd reduction(+ : total)
@@ -155,15 +167,13 @@ template <class T> static void soften_rows(const Sizes &z, T *scores) {
 #pragma omp simd
             for (i64 s = 0; s < seen; s++) put(row + s, e[s] * inverse);
             memset((void *)(row + seen), 0, (z.keys - seen) * sizeof(T));
-        }
-        delete[] e;
-    }
+        });
+    });
 }
 
 // dS = scale · P ⊙ (dP - Σ P ⊙ dP) in place of dP.
 template <class T> static void soften_rows_backward(const Sizes &z, const T *weights, T *gradient) {
-#pragma omp parallel for schedule(static)
-    for (i64 n = 0; n < z.batch * z.heads * z.queries; n++) {
+    parallel(z.batch * z.heads * z.queries, 4 * z.keys, [&](i64 n) {
         i64 seen = visible(z, n / (z.heads * z.queries), n % z.queries);
         const T *p = weights + n * z.keys;
         T *g = gradient + n * z.keys;
@@ -173,12 +183,13 @@ template <class T> static void soften_rows_backward(const Sizes &z, const T *wei
 #pragma omp simd
         for (i64 s = 0; s < seen; s++) put(g + s, z.scale * get(p[s]) * (get(g[s]) - dot));
         memset((void *)(g + seen), 0, (z.keys - seen) * sizeof(T));
-    }
+    });
 }
 
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
-#define BY_WIDTH(call) if (z->width == 16) { call(1); } else if (z->width == 32) { call(2); } else { call(4); }
+#define BY_WIDTH(call)                                                                                                 \
+    if (z->width == 16) { call(16 / LANES); } else if (z->width == 32) { call(32 / LANES); } else { call(64 / LANES); }
 #define ATTEND(N) attend<T, N>(*z, m[0], m[1], m[2], m[3])
 #define ATTEND_BACKWARD(N) attend_backward<T, N>(*z, m[0], m[1], m[2], m[3], m[4], m[5], m[6])
 BOTH(attend, (const Sizes *z, const Heads *m), BY_WIDTH(ATTEND))

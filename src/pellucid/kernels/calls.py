@@ -7,7 +7,11 @@ computes with torch's own until `load` is called.
 
 import contextlib
 import ctypes
+import functools
+import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,13 +21,16 @@ from torch._subclasses.fake_tensor import FakeTensor
 FLOATS = frozenset({torch.float32, torch.bfloat16, torch.float16})
 SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
 _functions: dict[str, Callable[..., Any]] = {}
+_told = threading.local()  # how many threads the kernels have been told to take in this one
 
 
 def load(functions: Mapping[str, Callable[..., Any]]) -> None:
     """Uses these compiled functions from now on, by their names in C++ (see `compiled.Library`); torch's own, if there
     are none."""
+    global _told
     _functions.clear()
     _functions.update(functions)
+    _told = threading.local()
 
 
 @contextlib.contextmanager
@@ -89,16 +96,45 @@ def run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
 
 def call(name: str, *arguments: Any) -> None:
     """Calls a function by its name in C++."""
+    _take_threads(_functions)
     _functions[name](*arguments)
 
 
 def caller() -> Callable[..., None]:
     """`call` of what is loaded now, whatever is loaded later."""
     functions = dict(_functions)
-    return lambda name, *arguments: functions[name](*arguments)
+
+    def call_it(name: str, *arguments: Any) -> None:
+        _take_threads(functions)
+        functions[name](*arguments)
+
+    return call_it
+
+
+def _take_threads(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """As many threads as torch has in the calling thread."""
+    count = torch.get_num_threads()
+    if getattr(_told, "count", None) != count:
+        functions["use_threads"](count)
+        _told.count = count
 
 
 def use_threads(count: int) -> None:
     """How many threads kernels and torch's own take when the calling thread calls them."""
     torch.get_num_threads()  # torch sets its own number when a thread first asks
-    call("use_threads", count)
+    openmp = _openmp()
+    if openmp is None:
+        torch.set_num_threads(count)
+    else:
+        openmp.omp_set_num_threads(count)  # torch would tell its other threads, too
+
+
+@functools.cache
+def _openmp() -> ctypes.CDLL | None:
+    """The library that torch has its threads from, where it brings it under a name that is known."""
+    found = sorted((Path(torch.__file__).parent / "lib").glob("libgomp*"))
+    return ctypes.CDLL(str(found[0])) if found else None
+
+
+if hasattr(os, "register_at_fork"):  # the kernels have new threads in a forked child, torch's own would wait for ever
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))

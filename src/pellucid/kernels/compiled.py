@@ -1,4 +1,5 @@
-"""Compiles kernels/ for this processor, once, and loads it; where that cannot be, torch's own serve.
+"""The kernels in machine code: as the package brought them, or compiled once on this machine; where neither can be,
+torch's own functions serve.
 
 Imports no torch, so that decoding can do without (see engine/frozen.py).
 """
@@ -9,22 +10,26 @@ import ctypes
 import functools
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int64, c_uint32, c_void_p
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.files import cache_folder
+from pellucid.cache import cache_folder
+from pellucid.errors import PellucidWarning, UserError
+from pellucid.files import sha256, write_bytes, write_text
+from pellucid.kernels.levels import HOLD, LEVELS, Level, levels_here, machine
 
 if TYPE_CHECKING:
     import torch
 
 _FOLDER = Path(__file__).parent
+SHIPPED = _FOLDER / "shipped"  # what a wheel brings: a file for each level
 _SOURCES, _HEADERS = sorted(_FOLDER.glob("*.cpp")), sorted(_FOLDER.glob("*.h"))
 _SIGNATURES: dict[str, list[Any]] = {
     "drop": [c_void_p, c_void_p, c_int64, c_uint32, c_float, c_uint32, c_uint32],
@@ -45,17 +50,19 @@ _SIGNATURES: dict[str, list[Any]] = {
 NAMES = {f"{name}_{suffix}": arguments for name, arguments in _SIGNATURES.items() for suffix in ("bf16", "float")} | {
     "use_threads": [c_int64]}
 
-# Sums may be reordered, so that they fill vectors; infinities and NaN keep their meaning.
-_FLAGS = ["-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
-          "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math"]
+# What is written as one product and sum is rounded once; no other sum is reordered but where the source allows it, so
+# that the bits are those of the source; infinities and NaN keep their meaning.
+_FLAGS = ("-std=c++17", "-O3", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+          "-fno-signed-zeros", "-fno-exceptions", "-fno-rtti", "-fPIC", "-shared", "-pthread")
 
 
 class Library:
     """The compiled kernels in this process.
 
     Args:
-        path: the file; its name stands for all that it was made from.
-        threads: the OpenMP libraries that torch brings: threads are shared with it, whoever is loaded first.
+        path: the file.
+        name: its SHA-256.
+        level: the kind of processor that it is for.
 
     Attributes:
         functions: by their names in C++, as in `NAMES`.
@@ -64,16 +71,16 @@ class Library:
         OSError: it is no library that fits this processor and system.
     """
 
-    def __init__(self, path: Path, threads: list[str]) -> None:
-        self.name = path.stem
-        openmp = [ctypes.CDLL(each, ctypes.RTLD_GLOBAL) for each in threads]
+    def __init__(self, path: Path, name: str, level: Level) -> None:
+        self.name, self.level = name, level
         library = ctypes.CDLL(str(path))
         self.functions: dict[str, Callable[..., Any]] = {}
-        for name, arguments in NAMES.items():
-            function = library[name]
+        for function_name, arguments in NAMES.items():
+            function = library[function_name]
             function.argtypes, function.restype = arguments, None
-            self.functions[name] = function
-        self._openmp = [*openmp, library][0]
+            self.functions[function_name] = function
+        library.most_threads.restype = c_int64
+        self.most_threads = int(library.most_threads())  # the processors there are, or $OMP_NUM_THREADS
 
     def call(self, name: str, *arguments: Any) -> None:
         """Calls a function by its name."""
@@ -82,11 +89,6 @@ class Library:
     def use_threads(self, count: int) -> None:
         """How many threads the functions take when the calling thread calls them."""
         self.functions["use_threads"](count)
-
-    @property
-    def most_threads(self) -> int:
-        """How many they take unless told otherwise: the processors there are, or $OMP_NUM_THREADS."""
-        return int(self._openmp.omp_get_max_threads())
 
 
 def use_kernels(device: torch.device, wanted: bool = True) -> str:
@@ -115,45 +117,80 @@ _chosen: str | None = None
 
 
 def find_library() -> Library | str:
-    """The kernels, compiled first if this machine has not yet (three seconds); or "plain" and why there are none."""
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
-    if not sys.platform.startswith("linux") or compiler is None:
-        return "plain: no C++ compiler" if compiler is None else f"plain: not tried on {sys.platform}"
-    try:
-        threads = _threads()
-        return _loaded(_library(compiler, threads), *threads)
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"plain: {str(error).strip().splitlines()[-1][:200]}"
+    """The kernels for the best level that this processor has, compiled first where neither the package nor an earlier
+    process has done it (half a minute); or "plain" and why there are none."""
+    levels, held = levels_here(), os.environ.get(HOLD)
+    if not levels:
+        known = ", ".join(level.name for level in LEVELS if level.machine == machine())
+        return f"plain: {HOLD} is {held}" if held else f"plain: this processor is older than all of {known}"
+    return _find(levels, tuple(_compiler()), cache_folder("kernels"))
 
 
 @functools.cache
-def _loaded(path: Path, *threads: str) -> Library:
-    return Library(path, list(threads))
+def _find(levels: tuple[Level, ...], compiler: tuple[str, ...], cache: Path) -> Library | str:
+    """The first of the levels that is there or can be compiled: a compiler may be too old for the newest."""
+    failures = []
+    for level in levels:
+        try:
+            shipped = SHIPPED / f"{level.name}.so"
+            if shipped.exists() and _digest_beside(SHIPPED / "sources") == sources_sha256():
+                return Library(shipped, sha256(shipped), level)
+            if not compiler:
+                return "plain: no C++ compiler"
+            return _compiled(level, compiler, cache)
+        except (OSError, subprocess.SubprocessError, UserError) as error:
+            failures.append(f"{level.name}: {_words(error)}")
+    warnings.warn(f"the kernels could not be compiled, and torch's own functions serve, slower: {failures[-1]}",
+                  PellucidWarning, stacklevel=2)
+    return f"plain: {failures[-1]}"
 
 
-def _threads() -> list[str]:
-    torch = find_spec("torch")  # where it is, without importing it
-    return sorted(map(str, (Path(torch.origin).parent / "lib").glob("libgomp*"))) if torch and torch.origin else []
+def _compiler() -> list[str]:
+    """The command: $CXX, which may be several words, or what there is; empty if there is none."""
+    named = shlex.split(os.environ.get("CXX", ""))
+    found = [path for name in ("g++", "c++", "clang++") if (path := shutil.which(name))]
+    return named or found[:1]
 
 
-def _library(compiler: str, threads: list[str]) -> Path:
-    """The compiled file in the cache, named by all that it depends on; torch's own threads run it."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=60).stdout
-    code = [path.read_bytes() for path in (*_SOURCES, *_HEADERS)]
-    parts = [*code, version, _processor(), *map(str.encode, (*_FLAGS, *threads))]
-    key = hashlib.sha256(b"\0".join(parts)).hexdigest()
-    path = cache_folder("kernels") / f"{key[:32]}.so"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+def _words(error: Exception) -> str:
+    """What a failure says of itself: of a compiler its first error."""
+    said = getattr(error, "stderr", None) or str(error).encode()
+    lines = said.decode(errors="replace").strip().splitlines() or [type(error).__name__]
+    return next((line for line in lines if "error" in line), lines[-1])[:300]
+
+
+def sources_sha256() -> str:
+    """Of all that the kernels are compiled from."""
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in (*_SOURCES, *_HEADERS))).hexdigest()
+
+
+def compile_kernels(level: Level, compiler: Sequence[str], path: Path) -> None:
+    """Writes the kernels for a level, in machine code, to `path`.
+
+    Raises:
+        subprocess.SubprocessError: the compiler failed, or took longer than ten minutes.
+        OSError: it is not there.
+    """
+    subprocess.run([*compiler, *_FLAGS, *level.flags, *map(str, _SOURCES), "-o", str(path)], capture_output=True,
+                   check=True, timeout=600, stdin=subprocess.DEVNULL)
+
+
+def _compiled(level: Level, compiler: tuple[str, ...], cache: Path) -> Library:
+    """The file in the cache, named by all that it depends on. What a crash or another hand has changed since it was
+    written is not loaded, but compiled again."""
+    version = subprocess.run([*compiler, "--version"], capture_output=True, check=True, timeout=60).stdout
+    parts = [sources_sha256(), level.name, *_FLAGS, *level.flags, *compiler]
+    key = hashlib.sha256("\0".join(parts).encode() + version).hexdigest()[:32]
+    path = cache / f"{key}.so"
+    if not path.exists() or _digest_beside(path) != sha256(path):
+        with tempfile.TemporaryDirectory() as folder:
             fresh = Path(folder) / "kernels.so"
-            subprocess.run([compiler, *_FLAGS, *map(str, _SOURCES), *threads, "-o", str(fresh)],
-                           capture_output=True, check=True, timeout=300)
-            fresh.replace(path)
-    return path
+            compile_kernels(level, compiler, fresh)
+            write_bytes(path, fresh.read_bytes())
+        write_text(path.with_suffix(".sha256"), sha256(path))
+    return Library(path, sha256(path), level)
 
 
-def _processor() -> bytes:
-    """The processor's abilities, as the system lists them."""
-    lines = Path("/proc/cpuinfo").read_bytes().splitlines()
-    return next((line for line in lines if line.startswith((b"flags", b"Features"))), b"")
+def _digest_beside(path: Path) -> str | None:
+    beside = path.with_suffix(".sha256")
+    return beside.read_text().strip() if beside.exists() else None

@@ -9,7 +9,7 @@ enum Activation { LINEAR, RELU, GELU, SWISH };
 enum Norm { NO_NORM, LAYER_NORM, RMS_NORM, STD_NORM };
 enum Buffer { STREAM, TYPED, JOINT, ATTENDED, GATES, INNER, SOURCE, LOGITS, BYTES, SCALES, REMEMBERED };
 enum Group { FP32 = 1, BF16 = 2, INT8 = 4 };  // inner numbers that are multiplied at once, in each precision
-static const i64 PANEL = 64;  // columns of a packed weight that lie together: [outer / 64][inner / group][64][group]
+static const i64 PANEL = 16;  // columns of a packed weight that lie together: [outer / 16][inner / group][16][group]
 
 // Reads the buffer `from` [R, inner], writes the buffer `to` [R, outer]; and of the other fields
 //     EMBED          weight, the table [V, outer]; no `from`

@@ -1,10 +1,10 @@
 // Passes over memory that torch makes one at a time, made at once. Each function is an equation of the Python file
 // named above it, and is tested equal to it; matrix products stay with torch.
 //
-// T is bf16 or float; arithmetic is in float. Rows are shared among OpenMP threads in a way that does not depend on
-// their number, so results do not either. A function returns nothing and cannot fail: callers check shapes.
+// T is bf16 or float; arithmetic is in float. Rows are shared among threads in a way that does not depend on their
+// number, so results do not either. A function returns nothing and cannot fail: callers check shapes.
 
-#include "numbers.h"
+#include "parallel.h"
 #include <vector>
 
 // ---- dropout.py -----------------------------------------------------------------------------------------------------
@@ -20,26 +20,24 @@ static inline uint32_t draw(uint32_t i, uint32_t a, uint32_t b) {
 
 template <class In, class Out>
 static void drop(const In *x, Out *out, i64 n, uint32_t dropped, float scale, uint32_t a, uint32_t b) {
-#pragma omp parallel for schedule(static)
-    for (i64 start = 0; start < n; start += 4096) {
-        i64 end = start + 4096 < n ? start + 4096 : n;
+    parallel((n + 4095) / 4096, 4096, [&](i64 block) {
+        i64 start = block * 4096, end = start + 4096 < n ? start + 4096 : n;
 #pragma omp simd
         for (i64 i = start; i < end; i++)
             put(out + i, draw((uint32_t)i, a, b) >= dropped ? get(x[i]) * scale : 0.0f);
-    }
+    });
 }
 
 // x + dropout(y)
 template <class T>
 static void add_dropped(const float *x, const T *y, float *out, i64 n, uint32_t dropped, float scale, uint32_t a,
                         uint32_t b) {
-#pragma omp parallel for schedule(static)
-    for (i64 start = 0; start < n; start += 4096) {
-        i64 end = start + 4096 < n ? start + 4096 : n;
+    parallel((n + 4095) / 4096, 4096, [&](i64 block) {
+        i64 start = block * 4096, end = start + 4096 < n ? start + 4096 : n;
 #pragma omp simd
         for (i64 i = start; i < end; i++)
             out[i] = x[i] + (draw((uint32_t)i, a, b) >= dropped ? get(y[i]) * scale : 0.0f);
-    }
+    });
 }
 
 // ---- layer_norm.py --------------------------------------------------------------------------------------------------
@@ -47,8 +45,7 @@ static void add_dropped(const float *x, const T *y, float *out, i64 n, uint32_t 
 template <class T>
 static void layer_norm(const float *x, const float *gain, const float *bias, T *y, float *mean, float *inverse,
                        i64 rows, i64 width, float epsilon) {
-#pragma omp parallel for schedule(static)
-    for (i64 r = 0; r < rows; r++) {
+    parallel(rows, 2 * width, [&](i64 r) {
         const float *xr = x + r * width;
         float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
@@ -61,7 +58,7 @@ static void layer_norm(const float *x, const float *gain, const float *bias, T *
         inverse[r] = s;
 #pragma omp simd
         for (i64 i = 0; i < width; i++) put(y + r * width + i, (xr[i] - mu) * s * gain[i] + bias[i]);
-    }
+    });
 }
 
 // Gradients of the above. `partial` holds a row of 2·width sums for each block of 128 rows; the caller adds them up.
@@ -69,8 +66,7 @@ template <class T>
 static void layer_norm_backward(const float *x, const float *gain, const float *mean, const float *inverse, const T *g,
                                 float *gx, float *partial, i64 rows, i64 width) {
     i64 blocks = (rows + 127) / 128;
-#pragma omp parallel for schedule(static)
-    for (i64 block = 0; block < blocks; block++) {
+    parallel(blocks, 4 * 128 * width, [&](i64 block) {
         float *g_gain = partial + block * 2 * width, *g_bias = g_gain + width;
         memset(g_gain, 0, 2 * width * sizeof(float));
         i64 end = block * 128 + 128 < rows ? block * 128 + 128 : rows;
@@ -92,12 +88,12 @@ static void layer_norm_backward(const float *x, const float *gain, const float *
             for (i64 i = 0; i < width; i++)
                 gx[r * width + i] = s * (get(gr[i]) * gain[i] - sum - (xr[i] - mu) * s * dot);
         }
-    }
+    });
 }
 
 // The softmax of a row of logits, and the log of its denominator.
 template <class T> static float normalise(const T *z, float *p, i64 width) {
-    float top = -3e38f, sum = 0;
+    float top = -__builtin_inff(), sum = 0;
 #pragma omp simd reduction(max : top)
     for (i64 i = 0; i < width; i++) top = get(z[i]) > top ? get(z[i]) : top;
 #pragma omp simd reduction(+ : sum)
@@ -113,11 +109,10 @@ template <class T> static float normalise(const T *z, float *p, i64 width) {
 // In each row, z becomes e^(z - max); `highest` takes the max, `total` the sum, `truth` the logit of the target.
 template <class T>
 static void exponentiate(T *z, const i64 *targets, float *highest, float *total, float *truth, i64 rows, i64 width) {
-#pragma omp parallel for schedule(static)
-    for (i64 r = 0; r < rows; r++) {
+    parallel(rows, 4 * width, [&](i64 r) {
         T *row = z + r * width;
         truth[r] = get(row[targets[r]]);
-        float top = -3e38f, sum = 0;
+        float top = -__builtin_inff(), sum = 0;
 #pragma omp simd reduction(max : top)
         for (i64 i = 0; i < width; i++) top = get(row[i]) > top ? get(row[i]) : top;
 #pragma omp simd reduction(+ : sum)
@@ -128,7 +123,7 @@ static void exponentiate(T *z, const i64 *targets, float *highest, float *total,
         }
         highest[r] = top;
         total[r] = sum;
-    }
+    });
 }
 
 // ---- r_drop.py ------------------------------------------------------------------------------------------------------
@@ -140,12 +135,10 @@ template <class T>
 static void r_drop(T *z, const i64 *targets, float *truth, float *all, float *divergence, float alpha, i64 rows,
                    i64 width) {
     const float quarter = 0.25f * alpha, most = 0.5f + quarter;
-#pragma omp parallel
-    {
+    together(worth_waking(rows, 12 * width), [&](Member &member) {
         std::vector<float> room(2 * width);
         float *p = room.data(), *q = p + width;
-#pragma omp for schedule(static)
-        for (i64 r = 0; r < rows; r++) {
+        member.share(rows, [&](i64 r) {
             T *a = z + r * width, *b = a + rows * width;
             float log_p = normalise(a, p, width), log_q = normalise(b, q, width), shift = log_p - log_q;
             float sum = 0, of_p = 0, of_q = 0;
@@ -165,8 +158,8 @@ static void r_drop(T *z, const i64 *targets, float *truth, float *all, float *di
                 put(a + i, p[i] * (quarter * (delta - of_p) + most) - quarter * q[i]);
                 put(b + i, q[i] * (quarter * (of_q - delta) + most) - quarter * p[i]);
             }
-        }
-    }
+        });
+    });
 }
 
 // ---- what Python calls ----------------------------------------------------------------------------------------------

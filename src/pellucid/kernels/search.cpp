@@ -1,7 +1,6 @@
 // engine/frozen.py: greedy search and beam search over the engine's program, all steps in one call. What is
 // chosen, and in which order of rounding, is what search/greedy.py and search/beam_search.py choose.
 
-#pragma GCC optimize("no-associative-math")
 #include "decoding.h"
 #include <cmath>
 #include <memory>

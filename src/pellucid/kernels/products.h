@@ -1,0 +1,245 @@
+// Rows times a packed weight, by the instructions that the processor has for it: N rows and C registers of columns at
+// once. Each product of a row is summed alone and in one order, so that its bits do not depend on the rows beside it;
+// in fp32 it is the order of the inner numbers, on every processor.
+
+#pragma once
+#include "decoding.h"
+
+static const i64 TILE = 6;                     // rows that are multiplied at once
+static const i64 VECTORS = PANEL / LANES;      // registers that hold a row of a panel
+static const i64 WIDE = LANES == 16 ? 4 : 1;   // panels that are multiplied at once: of sums, 6 · WIDE · VECTORS fit
+
+// What an activation in a byte is kept as, around QUANTUM_ZERO.
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+typedef uint8_t Quantum;
+static const i64 QUANTUM_ZERO = 128;
+#elif defined(__AVX2__)
+typedef int16_t Quantum;
+static const i64 QUANTUM_ZERO = 0;
+#else
+typedef int8_t Quantum;
+static const i64 QUANTUM_ZERO = 0;
+#endif
+
+// The register c of the inner numbers from k on, in panels of W of which `group` lie together.
+template <class W> static inline const W *place(const W *panels, i64 c, i64 k, i64 inner, i64 group) {
+    return panels + (c / VECTORS * inner + k) * PANEL + c % VECTORS * LANES * group;
+}
+
+// a [N, inner] times the panels, both fp32.
+template <i64 C, i64 N>
+static ALWAYS_INLINE void product(const float *a, const float *panels, i64 inner, Lanes (&sum)[C][N]) {
+    for (i64 k = 0; k < inner; k++) {
+        Lanes b[C];
+        for (i64 c = 0; c < C; c++) b[c] = read(place(panels, c, k, inner, FP32));
+        for (i64 r = 0; r < N; r++) {
+            Lanes all = spread(a[r * inner + k]);
+            for (i64 c = 0; c < C; c++) sum[c][r] = multiply_add(all, b[c], sum[c][r]);
+        }
+    }
+}
+
+// Both bf16, two of the inner numbers at once, sums in fp32.
+template <i64 C, i64 N>
+static ALWAYS_INLINE void product(const bf16 *a, const bf16 *panels, i64 inner, Lanes (&sum)[C][N]) {
+    for (i64 k = 0; k < inner; k += BF16) {
+        LaneBits b[C];
+        for (i64 c = 0; c < C; c++) memcpy(&b[c], place(panels, c, k, inner, BF16), sizeof b[c]);
+        for (i64 r = 0; r < N; r++) {
+            uint32_t pair;
+            memcpy(&pair, a + r * inner + k, 4);
+            LaneBits all = pair - LaneBits{};
+            for (i64 c = 0; c < C; c++)
+#if defined(__AVX512BF16__)
+                sum[c][r] = (Lanes)_mm512_dpbf16_ps((__m512)sum[c][r], (__m512bh)all, (__m512bh)b[c]);
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+                sum[c][r] = (Lanes)vbfdotq_f32((float32x4_t)sum[c][r], (bfloat16x8_t)all, (bfloat16x8_t)b[c]);
+#else
+            {
+                sum[c][r] = multiply_add((Lanes)(all << 16), (Lanes)(b[c] << 16), sum[c][r]);
+                sum[c][r] = multiply_add((Lanes)(all & 0xffff0000u), (Lanes)(b[c] & 0xffff0000u), sum[c][r]);
+            }
+#endif
+        }
+    }
+}
+
+// A row in bytes times panels in bytes, four of the inner numbers at once.
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)
+template <i64 C, i64 N>
+static ALWAYS_INLINE void product(const Quantum *a, const int8_t *panels, i64 inner, IntLanes (&sum)[C][N]) {
+    for (i64 k = 0; k < inner; k += INT8) {
+        IntLanes b[C];
+        for (i64 c = 0; c < C; c++) memcpy(&b[c], place(panels, c, k, inner, INT8), sizeof b[c]);
+        for (i64 r = 0; r < N; r++) {
+            int32_t four;
+            memcpy(&four, a + r * inner + k, 4);
+            IntLanes all = four - IntLanes{};
+            for (i64 c = 0; c < C; c++)
+#if defined(__AVX512VNNI__)
+                sum[c][r] = (IntLanes)_mm512_dpbusd_epi32((__m512i)sum[c][r], (__m512i)all, (__m512i)b[c]);
+#elif defined(__AVXVNNI__)
+                sum[c][r] = (IntLanes)_mm256_dpbusd_avx_epi32((__m256i)sum[c][r], (__m256i)all, (__m256i)b[c]);
+#else
+                sum[c][r] = (IntLanes)vdotq_s32((int32x4_t)sum[c][r], (int8x16_t)all, (int8x16_t)b[c]);
+#endif
+        }
+    }
+}
+#else
+
+// Without an instruction for four: pairs of products, half of the columns of a register at a time.
+static inline IntLanes add_pairs(IntLanes sum, const Quantum *a, const int8_t *b) {
+#if defined(__AVX512F__)
+    i64 four;
+    memcpy(&four, a, 8);
+    __m512i wide = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)b));
+    return sum + (IntLanes)_mm512_madd_epi16(_mm512_set1_epi64(four), wide);
+#elif defined(__AVX2__)
+    i64 four;
+    memcpy(&four, a, 8);
+    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)b));
+    return sum + (IntLanes)_mm256_madd_epi16(_mm256_set1_epi64x(four), wide);
+#else
+    uint32_t four;
+    memcpy(&four, a, 4);
+    return (IntLanes)vpadalq_s16((int32x4_t)sum, vmull_s8(vreinterpret_s8_u32(vdup_n_u32(four)), vld1_s8(b)));
+#endif
+}
+
+// The sums of neighbours in both halves, side by side.
+static inline IntLanes join_pairs(IntLanes a, IntLanes b) {
+#if defined(__AVX512F__)
+    __m512 even = _mm512_shuffle_ps((__m512)a, (__m512)b, 0x88), odd = _mm512_shuffle_ps((__m512)a, (__m512)b, 0xdd);
+    return (IntLanes)_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
+                                              (__m512i)((IntLanes)even + (IntLanes)odd));
+#elif defined(__AVX2__)
+    return (IntLanes)_mm256_permute4x64_epi64(_mm256_hadd_epi32((__m256i)a, (__m256i)b), 0xd8);
+#else
+    return (IntLanes)vpaddq_s32((int32x4_t)a, (int32x4_t)b);
+#endif
+}
+
+template <i64 C, i64 N>
+static ALWAYS_INLINE void product(const Quantum *a, const int8_t *panels, i64 inner, IntLanes (&sum)[C][N]) {
+    for (i64 c = 0; c < C; c++) {
+        IntLanes half[2][N] = {};
+        for (i64 k = 0; k < inner; k += INT8) {
+            const int8_t *b = place(panels, c, k, inner, INT8);
+            for (i64 r = 0; r < N; r++)
+                for (i64 h = 0; h < 2; h++) half[h][r] = add_pairs(half[h][r], a + r * inner + k, b + h * 2 * LANES);
+        }
+        for (i64 r = 0; r < N; r++) sum[c][r] += join_pairs(half[0][r], half[1][r]);
+    }
+}
+#endif
+
+static inline void write_quanta(Quantum *to, IntLanes whole) {
+    typedef Quantum Quanta __attribute__((vector_size(LANES * sizeof(Quantum))));
+    Quanta quanta = __builtin_convertvector(whole, Quanta);
+    memcpy(to, &quanta, sizeof quanta);
+}
+
+// ---- what becomes of the sums ---------------------------------------------------------------------------------------
+
+static inline Lanes error_function(Lanes x) {  // Abramowitz and Stegun 7.1.26, to 1.5e-7
+    Lanes a = x < 0 ? -x : x, t = 1.0f / (1.0f + 0.3275911f * a);
+    Lanes p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    Lanes y = 1.0f - p * exponential(-a * a);
+    return x < 0 ? -y : y;
+}
+
+static inline Lanes activate(Lanes x, i64 activation) {
+    if (activation == RELU) return x < 0 ? Lanes{} : x;  // NaN stays
+    if (activation == GELU) return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
+    if (activation == SWISH) return x / (1.0f + exponential(-x));
+    return x;
+}
+
+// The first `count` numbers of x into `to`, or all.
+template <class T> static inline void write_some(T *to, Lanes x, i64 count) {
+    if (count >= LANES) return write(to, x);
+    for (i64 i = 0; i < count; i++) put(to + i, x[i]);
+}
+
+static inline Lanes read_some(const float *from, i64 count) {
+    if (count >= LANES) return read(from);
+    Lanes x = {};
+    for (i64 i = 0; i < count; i++) x[i] = from[i];
+    return x;
+}
+
+// The sums of N rows and a register of columns (or `count`, the last): biased, activated, into `to`, or added to
+// `alpha` times what is there.
+template <class Out, i64 KIND, i64 N>
+static ALWAYS_INLINE void put_products(Lanes (&x)[N], const Operation &o, i64 column, i64 count, Out *to) {
+    Lanes bias = o.bias ? read_some(o.bias + column, count) : Lanes{};
+#pragma GCC unroll 6
+    for (i64 r = 0; r < N; r++) {
+        Out *y = to + r * o.outer + column;
+        x[r] += bias;
+        if constexpr (KIND == ADD_PRODUCT)
+            write_some(y, o.alpha == 0 ? x[r] : multiply_add(spread(o.alpha), read_some(y, count), x[r]), count);
+        else write_some(y, o.activation == LINEAR ? x[r] : activate(x[r], o.activation), count);
+    }
+}
+
+// The same for C registers from the column `first` on, or as many of them as there are.
+template <class Out, i64 KIND, i64 C, i64 N>
+static ALWAYS_INLINE void put_panels(Lanes (&x)[C][N], const Operation &o, i64 first, Out *to) {
+    if (first + C * LANES <= o.outer) {
+#pragma GCC unroll 4
+        for (i64 c = 0; c < C; c++) put_products<Out, KIND>(x[c], o, first + LANES * c, LANES, to);
+    } else {
+        for (i64 c = 0; first + LANES * c < o.outer; c++)
+            put_products<Out, KIND>(x[c], o, first + LANES * c, o.outer - first - LANES * c, to);
+    }
+}
+
+// N rows, the first of which is `row`, times the panels that begin with the column `first`; `to` is where it goes.
+template <class Out, i64 KIND, i64 C, i64 N, class W>
+static void tile(const Operation &o, const Execution &, const W *a, const W *panels, i64, i64 first, Out *to) {
+    Lanes sum[C][N] = {};
+    product(a, panels, o.inner, sum);
+    put_panels<Out, KIND>(sum, o, first, to);
+}
+
+// In bytes: `shift` takes the 128s out again, the row's scale and the column's gain give the numbers back.
+template <class Out, i64 KIND, i64 C, i64 N>
+static void tile(const Operation &o, const Execution &e, const Quantum *a, const int8_t *panels, i64 row, i64 first,
+                 Out *to) {
+    IntLanes sum[C][N] = {};
+    Lanes x[C][N];
+    if constexpr (QUANTUM_ZERO != 0)
+        for (i64 c = 0; c < C; c++) {
+            memcpy(&sum[c][0], o.shift + first + LANES * c, sizeof(IntLanes));
+            for (i64 r = 1; r < N; r++) sum[c][r] = sum[c][0];
+        }
+    product(a, panels, o.inner, sum);
+    const float *scales = (const float *)e.buffers[SCALES] + row;
+#pragma GCC unroll 4
+    for (i64 c = 0; c < C; c++) {
+        Lanes gain = read(o.gain + first + LANES * c);
+#pragma GCC unroll 6
+        for (i64 r = 0; r < N; r++) x[c][r] = __builtin_convertvector(sum[c][r], Lanes) * (scales[r] * gain);
+    }
+    put_panels<Out, KIND>(x, o, first, to);
+}
+
+// Rows `row` to `end` - 1 times C registers of columns, N rows at once, then the rest.
+template <class A, class W, class Out, i64 KIND, i64 C, i64 N = TILE>
+static void multiply_rows(const Operation &o, const Execution &e, i64 row, i64 end, i64 first, Out *to) {
+    const A *from = (const A *)e.buffers[o.from] + row * o.inner;
+    const W *panels = (const W *)o.weight + first * o.inner;
+    for (; row + N <= end; row += N, from += N * o.inner, to += N * o.outer)
+        tile<Out, KIND, C, N>(o, e, from, panels, row, first, to);
+    if constexpr (N > 1) multiply_rows<A, W, Out, KIND, C, N - 1>(o, e, row, end, first, to);
+}
+
+// The same for WIDE panels, or as many of them as there are; `to` is where the first row goes.
+template <class A, class W, class Out, i64 KIND>
+static void multiply_panels(const Operation &o, const Execution &e, i64 row, i64 end, i64 first, Out *to) {
+    if (first + (WIDE - 1) * PANEL < o.outer)
+        return multiply_rows<A, W, Out, KIND, WIDE * VECTORS>(o, e, row, end, first, to);
+    for (; first < o.outer; first += PANEL) multiply_rows<A, W, Out, KIND, VECTORS>(o, e, row, end, first, to);
+}
