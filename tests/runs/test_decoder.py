@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import pickle
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -15,11 +19,13 @@ import torch
 
 from pellucid.config import DecodeConfig, ModelConfig
 from pellucid.config.mapping import from_mapping
+from pellucid.data.tokenizers.interface import EOS
+from pellucid.engine.engine import Engine
 from pellucid.engine.frozen import Refusal
 from pellucid.errors import PellucidWarning
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build
-from pellucid.runs.decoder import WAYS, Decoder, Engines, Request, Route
+from pellucid.runs.decoder import WAYS, Decoder, Engines, PlainSteps, Request, Route
 from pellucid.runs.run import Weights, load
 from pellucid.runs.texts import search_options
 from pellucid.train import train as train_run
@@ -159,6 +165,84 @@ def test_an_engine_is_made_once_and_again_when_weights_have_changed() -> None:
     with torch.no_grad():
         model.output.weight.mul_(2)
     assert engines.of(model, "fp32") is not first
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+def test_a_model_that_nobody_holds_is_not_compared() -> None:
+    model, engines = build(ModelConfig(**SIZES), 40, 40, shared=True).eval(), Engines()
+    first = engines.of(model, "fp32")
+    assert engines.of(model, "fp32") is first
+    engines.is_held = True  # handed out: what it was until now is not known
+    second = engines.of(model, "fp32")
+    assert second is not first
+    assert engines.of(model, "fp32") is second
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+def test_a_model_changed_by_hand_is_decoded_as_it_is_now(folder: Path) -> None:
+    run, texts = load(folder), ["1 2 3", "4 4"]
+    first = run.generate(texts)
+    run.model.output.weight.data.mul_(-1)  # torch counts no change of the parameter
+    changed = run.generate(texts)
+    assert changed != first
+    request = Request(lambda: run._loaded(), search_options(run.config.decode), run.config.decode)
+    ids = [np.array([*run.tokenizers.source.encode_batch([text])[0], EOS], dtype=np.int32) for text in texts]
+    assert [one[0].tokens for one in PlainSteps(request).search(ids, [[]] * 2, range(2))] == [
+        one[0].tokens for one in Decoder(request).search(ids, [[]] * 2, range(2))]
+    run.model.output.weight.data.mul_(-1)
+    assert run.generate(texts) == first
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+def test_the_first_generate_may_be_inside_inference_mode(folder: Path) -> None:
+    expected, run = load(folder).generate(["1 2 3"]), load(folder)
+    assert run.model is not None  # so that weights are packed here
+    with torch.inference_mode():
+        assert run.generate(["1 2 3"]) == expected
+    assert run.generate(["1 2 3"]) == expected
+    run = load(folder)
+    with torch.inference_mode():
+        assert run.model is not None  # read as inference tensors
+        assert run.generate(["1 2 3"]) == expected
+    assert run.generate(["1 2 3"]) == expected
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+def test_threads_that_ask_at_once_share_an_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, made = load(folder), []
+    assert run.model is not None
+    before = Engine.__init__
+
+    def noted(self: Engine, model: Any, precision: str) -> None:
+        made.append(precision)
+        before(self, model, precision)
+
+    monkeypatch.setattr(Engine, "__init__", noted)
+    start = Barrier(6)
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: (start.wait(), run.generate(["1 2 3"]))[1], range(6)))
+    assert len(made) == 1
+    assert all(one == found[0] for one in found)
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+def test_a_copy_of_the_model_carries_no_engine(folder: Path) -> None:
+    run = load(folder)
+    before = len(pickle.dumps(run.model))
+    expected = run.generate(["1 2 3"])
+    copied = copy.deepcopy(run.model)
+    assert len(pickle.dumps(run.model)) == len(pickle.dumps(copied)) == before
+    with torch.no_grad():
+        copied.output.weight.zero_()
+    assert run.generate(["1 2 3"]) == expected
+
+
+@pytest.mark.usefixtures("compiled_kernels")
+def test_in_bf16_the_model_decodes_as_its_own_steps_do(folder: Path) -> None:
+    run = load(folder)
+    run.model.bfloat16()
+    assert run.route().decoder == "engine"
+    assert np.isfinite(run.generate(["1 2 3"])[0].score)
 
 
 @pytest.mark.usefixtures("compiled_kernels")
