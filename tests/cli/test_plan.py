@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pellucid.cli.plan import in_words, read_bytes
+from pellucid.plan.busy import Others
 
 KEYS = {"parameters", "flops", "updates", "memory", "precision", "kernels", "disk", "time", "fit", "assumptions"}
 
@@ -63,6 +65,20 @@ def test_people_read_it(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "In 64.00 GiB\n  train.batch_sentences 16 fits\n" in text
     assert "the largest tried that fits: --train.batch_sentences 256" in text
     assert max(map(len, text.splitlines())) <= 60
+
+
+def test_a_busy_machine_is_told(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("pellucid.plan.calibration.SECONDS", 0.1)
+    for others, told in ((0.337, "34 %"), (0.02, None), (None, None)):
+        monkeypatch.setattr("pellucid.plan.calibration.watched", lambda others=others: nullcontext(Others(others)))
+        text = " ".join(cli("plan", tiny).out.split())
+        busy = "the machine is busy: other processes take about 34 % of it; the time is that of a machine as busy"
+        assert (busy in text) == (told is not None)
+        assert "by 1 worker of one thread" in text
+        time = json.loads(cli("plan", tiny, "--json").out)["time"]
+        assert time["others"] == others
+        assert time["workers"] == "1 worker of one thread"
 
 
 def test_a_memory_that_is_too_small(cli: Any, tiny: Path) -> None:

@@ -78,7 +78,7 @@ def in_words(size: float) -> str:
 
 def as_lines(plan: Plan, width: int) -> Iterator[str]:
     """The plan for people, in lines of at most `width` characters (60 or more)."""
-    from pellucid.train.journal import duration
+    from pellucid.plan.busy import BUSY
 
     def row(name: str, value: str, share: float | None = None) -> str:
         room = min(35, width - 26)
@@ -109,17 +109,15 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     yield from held("decoding", plan.decoding)
     yield "\nDisk"
     yield from (row(name, in_words(size)) for name, size in plan.disk.items() if size)
-    if (updates.per_epoch, updates.total, plan.speed) != (None, None, None):
+    times = dict(_times(plan))
+    if times:
         yield "\nTime"
-    if updates.per_epoch is not None:
-        yield row("updates an epoch", f"{updates.per_epoch:,.0f}")
-    if updates.total is not None:
-        yield row("updates", f"{updates.total:,}")
+        yield from (row(name, value) for name, value in times.items())
     if plan.speed is not None:
-        yield row("tokens a second, here", f"{plan.speed:,.0f}")
-        yield row("an update", f"{updates.tokens / plan.speed:.3g} s")
-    if plan.seconds is not None:
-        yield row("all, validations aside", f"about {duration(plan.seconds)}")
+        yield said(f"by {plan.speed.workers}")
+        if plan.speed.others is not None and plan.speed.others >= BUSY:
+            yield said(f"the machine is busy: other processes take about {100 * plan.speed.others:.0f} % of it; the "
+                       "time is that of a machine as busy as now")
     if plan.fit is not None:
         fit = plan.fit
         yield f"\nIn {in_words(fit.memory)}"
@@ -130,6 +128,22 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     if plan.assumptions:
         yield "\nAssumed"
         yield from map(said, plan.assumptions)
+
+
+def _times(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What is known of updates and their time."""
+    from pellucid.train.journal import duration
+
+    updates = plan.updates
+    if updates.per_epoch is not None:
+        yield "updates an epoch", f"{updates.per_epoch:,.0f}"
+    if updates.total is not None:
+        yield "updates", f"{updates.total:,}"
+    if plan.speed is not None:
+        yield "tokens a second, here", f"{plan.speed.tokens_per_second:,.0f}"
+        yield "an update", f"{updates.tokens / plan.speed.tokens_per_second:.3g} s"
+    if plan.seconds is not None:
+        yield "all, validations aside", f"about {duration(plan.seconds)}"
 
 
 def _grouped(parts: Sequence[Part]) -> dict[str, int]:

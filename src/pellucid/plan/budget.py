@@ -18,12 +18,14 @@ from pellucid.plan.memory import (
 from pellucid.plan.process import baselines, primitive_bytes
 from pellucid.plan.products import PROBE, count_primitives
 from pellucid.plan.rehearsal import Holdings
-from pellucid.plan.workload import Shape, Workload, shapes_of
+from pellucid.plan.workload import Shape, Workload, shapes_of, workers_of
 from pellucid.precision import keep_primitives, resolve
 
 _PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data
 _HOLES = {"decoding": 1.0, "training": 2.3, "training with primitives": 3.7}  # glibc 2.36, see docs/plan.md
 _MIB = 2**20
+_PASSING = ("activations", "logits", "gradients")  # of each worker's own part of a batch
+_WORKER = 24 * _MIB  # what a worker has written to of what it began with
 _MOST_PRIMITIVES = 65_536  # that precision.keep_primitives lets oneDNN keep
 
 
@@ -69,14 +71,17 @@ def look_at_machine(config: RunConfig) -> Machine:
 
 def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     """Of `pellucid train`, from the first update to the average of the last checkpoints."""
-    shapes = shapes_of(workload.batches(config))
+    batches = workload.batches(config)
+    shapes, workers = shapes_of(batches), workers_of(config, batches).count
     layers = (config.model.encoder_layers, 0 if workload.classes else config.model.decoder_layers)
     largest = largest_shapes(shapes, layers)
     probe = PROBE._replace(target=1) if workload.classes else PROBE
-    *rehearsed, (_, products) = rehearse_updates(config, workload, [*largest, probe], machine.precision,
+    parts = [shape._replace(sentences=-(-shape.sentences // workers)) for shape in largest]
+    *rehearsed, (_, products) = rehearse_updates(config, workload, [*parts, probe], machine.precision,
                                                  machine.compiled)
     update, shape = max(((held, shape) for (held, _), shape in zip(rehearsed, largest, strict=True)),
                         key=lambda one: _total(one[0]))
+    update = {holder: size * (workers if holder in _PASSING else 1) for holder, size in update.items()}
     peaks = [update]
     if config.train.average_last > 1:
         peaks.append(rehearse_average(config, workload))
@@ -87,10 +92,11 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
     scale = (workload.scale() or 1) if seen == len(shapes) else 1
     primitives = count_primitives(products, shapes[:seen], scale) if machine.primitive else 0
-    passing = sum(update.get(holder, 0) for holder in ("activations", "logits", "gradients"))
+    passing = sum(update.get(holder, 0) for holder in _PASSING) // workers
     work = "training with primitives" if primitives else "training"
-    beside = {"process": machine.training, "kernels": min(primitives, _MOST_PRIMITIVES) * machine.primitive,
-              "holes": _holes(passing, len(set(shapes[:seen])) * scale, work),
+    beside = {"process": machine.training, "other workers": (workers - 1) * _WORKER,
+              "kernels": workers * min(primitives, _MOST_PRIMITIVES) * machine.primitive,
+              "holes": workers * _holes(passing, len(set(shapes[:seen])) * scale, work),
               "data": (workload.count or 0) * _PAIR_BYTES}
     return Budget(_filled(beside | max(peaks, key=_total)), shape)
 

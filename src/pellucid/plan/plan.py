@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import torch
 
@@ -10,7 +10,7 @@ from pellucid.config import RunConfig
 from pellucid.inspection.measures import Part, parameters_by_part
 from pellucid.model.build import check
 from pellucid.plan.budget import Budget, Machine, decoding, look_at_machine, training
-from pellucid.plan.calibration import tokens_per_second
+from pellucid.plan.calibration import Speed, measure
 from pellucid.plan.fit import Fit, largest_batch
 from pellucid.plan.learner import model_of
 from pellucid.plan.memory import flops_per_token
@@ -41,7 +41,7 @@ class Plan:
 
     Attributes:
         flops: operations of an update, for each token.
-        speed: tokens a second, or None where it was not measured.
+        speed: of updates, or None where it was not measured.
         disk: bytes by what lies there.
     """
 
@@ -53,7 +53,7 @@ class Plan:
     training: Budget
     decoding: Budget
     disk: Holdings
-    speed: float | None
+    speed: Speed | None
     fit: Fit | None
     assumptions: tuple[str, ...]
 
@@ -62,7 +62,7 @@ class Plan:
         """Of all updates."""
         if self.speed is None or self.updates.total is None:
             return None
-        return self.updates.total * self.updates.tokens / self.speed
+        return self.updates.total * self.updates.tokens / self.speed.tokens_per_second
 
 
 def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[str], None]) -> Plan:
@@ -90,7 +90,7 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
     fit = None if memory is None else largest_batch(config, workload, machine, memory, say)
     return Plan(config, machine, parts, updates, flops_per_token(config, workload), trained,
                 decoding(config, workload, machine), disk_of(config, workload, sum(p.parameters for p in parts)),
-                tokens_per_second(config, workload, machine.precision, say) if calibrate else None, fit,
+                measure(config, workload, machine.precision, say) if calibrate else None, fit,
                 assumptions)
 
 
@@ -131,5 +131,6 @@ def as_json(plan: Plan) -> dict[str, object]:
                    for name, budget in (("training", plan.training), ("decoding", plan.decoding))},
         "precision": plan.machine.precision, "kernels": "compiled" if plan.machine.compiled else "plain",
         "disk": plan.disk,
-        "time": {"tokens_per_second": plan.speed, "seconds": plan.seconds},
+        "time": (dict.fromkeys(field.name for field in fields(Speed)) if plan.speed is None else asdict(plan.speed)) | {
+            "seconds": plan.seconds},
         "fit": None if plan.fit is None else asdict(plan.fit), "assumptions": list(plan.assumptions)}

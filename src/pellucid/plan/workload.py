@@ -21,6 +21,7 @@ from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_to
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import DataError
 from pellucid.runs.folder import tokenizer_options
+from pellucid.train.workers import Workers, choose_workers
 
 _SAMPLE = 20_000  # pairs that are tokenized
 _MADE_UP = 2_000  # examples, where there is no data
@@ -73,6 +74,12 @@ def shapes_of(batches: Batches) -> list[Shape]:
     corpus = batches.corpus.in_epoch(0)
     return [Shape(len(rows), int(corpus.source.lengths[rows].max()), int(corpus.target.lengths[rows].max()))
             for rows in batches.examples(0)]
+
+
+def workers_of(config: RunConfig, batches: Batches) -> Workers:
+    """The workers that training has, on a processor."""
+    first = batches[0]
+    return choose_workers(config.train.workers, first.source_tokens + first.target_tokens)
 
 
 def workload_of(config: RunConfig, say: Callable[[str], None]) -> Workload:
