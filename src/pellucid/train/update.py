@@ -89,7 +89,7 @@ def accumulate_gradients(learner: Learner, micro_batches: Mapping[int, Batch], t
     sent = [as_tensors(part) | {"tokens": torch.tensor(tokens)} for part in parts[1:]]
     with learner.workers.asked("gradients", sent) as answers:
         losses = add_gradients(learner, 0, parts[0], tokens)
-    learner.workers.add_gradients(learner.parameters)
+    learner.workers.add_gradients(learner.parameters, answers)
     clipped = torch.nn.utils.clip_grad_norm_(learner.parameters, learner.config.train.clip_norm or math.inf)
     *summed, norm = torch.stack([*losses, clipped]).tolist()  # the one moment that waits for the device
     return sum(summed) + sum(map(sum, answers)), norm

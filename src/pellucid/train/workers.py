@@ -128,12 +128,11 @@ class Workers:
             answers.append(answer["numbers"])
 
     @torch.no_grad()
-    def add_gradients(self, parameters: Sequence[Tensor]) -> None:
-        """Adds the gradients of all others to those of the parameters here, in the order of the workers."""
-        for worker in self._others:
-            pairs = [(p.grad, theirs) for p, theirs in zip(parameters, worker.gradients, strict=True)
-                     if p.grad is not None]
-            torch._foreach_add_([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+    def add_gradients(self, parameters: Sequence[Tensor], answers: Sequence[list[float]]) -> None:
+        """Adds the gradients of all others who had something to do to those here, in the order of the workers."""
+        for worker, answer in zip(self._others, answers, strict=True):
+            if answer:
+                torch._foreach_add_(_gradients(parameters), worker.gradients)
 
     def _fork(self, number: int, parameters: Sequence[Tensor], tasks: dict[str, Task]) -> None:
         """Starts worker `number`, which never returns from here."""
@@ -184,18 +183,23 @@ def _serve(number: int, pipe: Connection, parameters: Sequence[Tensor], gradient
         signal.signal(stop, signal.SIG_IGN)  # the main process decides
     gc.freeze()  # what was made before stays where both see it
     _use_threads(1)
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.grad = gradient
     with contextlib.suppress(EOFError, OSError):
         while True:
             task, part = pipe.recv_bytes().decode(), safetensors.torch.load(pipe.recv_bytes())
             increment_version(parameters)  # the main process has written to them
-            torch._foreach_zero_(gradients)
+            for parameter in parameters:
+                parameter.grad = None
             try:
                 answer: dict[str, object] = {"numbers": tasks[task](number, part)}
+                if found := _gradients(parameters):
+                    torch._foreach_copy_(gradients, found)
             except Exception as error:
                 answer = {"error": _told(error)}
             pipe.send_bytes(json.dumps(answer).encode())
+
+
+def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
 def _told(error: Exception) -> dict[str, str]:
