@@ -47,8 +47,16 @@ class Pattern(Protocol):
 def serves(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | None) -> bool:
     """Whether `attend` is there for these, and faster than the equation: in bf16 on a CPU two batched products beat
     torch's fused attention, whose backward pass is several times slower."""
-    is_slow = q.is_cpu and q.dtype == torch.bfloat16
-    return _fit(q, k, v, pattern, bias) and (not is_slow or _compiled(q, k, v, pattern, bias) is not None)
+    if not _fit(q, k, v, pattern, bias):
+        return False
+    return not q.is_cpu or _compiled(q, k, v, pattern, bias) is not None or (
+        q.dtype != torch.bfloat16 and _is_finite(q, k, bias))
+
+
+def _is_finite(*tensors: Tensor | None) -> bool:
+    """Whether no number of these is NaN or infinite (nor their sum): torch's fused attention, on a CPU, gives 0 to a
+    query whose scores are all NaN."""
+    return math.isfinite(sum(float(t.detach().sum()) for t in tensors if t is not None))
 
 
 def _fit(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | None) -> bool:
