@@ -7,6 +7,8 @@ import os
 
 import torch
 
+from pellucid.kernels.levels import multiplies_bf16
+
 
 def keep_primitives() -> None:
     """Lets oneDNN keep the primitives that it makes for each new shape of a product; call it before the first one.
@@ -23,7 +25,8 @@ def resolve(precision: str, device: torch.device) -> str:
         return precision
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
-    has_bf16 = device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    # oneDNN says yes to processors on which it must imitate bf16, more slowly than fp32
+    has_bf16 = device.type == "cpu" and multiplies_bf16() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return "bf16" if has_bf16 else "fp32"
 
 

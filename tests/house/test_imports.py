@@ -31,7 +31,7 @@ OPEN = {
     "studies": {"errors", "recipes"},
     "kernels": {"errors", "cache", "files"},
     "nn": {"kernels"},
-    "precision": set(),
+    "precision": {"kernels"},
     "model": {"errors", "config", "nn"},
     "data": {"errors", "cache", "files", "config"},
     "search": {"errors", "kernels"},

@@ -1,21 +1,81 @@
-"""Tests of kernels skip where there are none; so there must be some wherever they can be made."""
+"""Which kernels are loaded, where they come from, and what becomes of a file that is not whole. Tests of kernels skip
+where there are none; so there must be some wherever they can be made."""
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
+import signal
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 import torch
+from tests.conftest import load_kernels
 
-from pellucid.kernels import calls
+from pellucid.errors import PellucidWarning
+from pellucid.kernels import calls, levels
 from pellucid.kernels.compiled import NAMES, Library, find_library, use_kernels
+from pellucid.kernels.levels import LEVELS, levels_here, multiplies_bf16
+from pellucid.precision import resolve
+
+COMPILER = """
+case "$*" in *--version) echo "an imitation, version 1"; exit;; esac
+echo "$*" >> {log}
+case "$*" in *{unknown}*) echo "rows.cpp: In function f:" >&2; echo "error: what is {unknown}?" >&2; exit 1;; esac
+for place; do :; done
+cp {library} "$place"
+"""
+
+
+class Compiler:
+    """Imitates one: copies kernels that are there already, and knows all flags but one."""
+
+    def __init__(self, folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.script, self.log, self.library = folder / "a compiler", folder / "log", library
+        self.cache = folder / "cache"
+        self.knows_all_but("-mnothing")
+        monkeypatch.setenv("CXX", f"sh '{self.script}'")  # of several words
+        monkeypatch.setenv("PELLUCID_CACHE", str(self.cache))
+
+    def knows_all_but(self, flag: str) -> None:
+        self.script.write_text(COMPILER.format(log=self.log, unknown=flag, library=self.library))
+
+    @property
+    def runs(self) -> int:
+        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+
+    @property
+    def file(self) -> Path:
+        """What it made, named as the digest beside it."""
+        return next((self.cache / "kernels").glob("*.sha256")).with_suffix(".so")
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
+    load_kernels()
+    use_kernels(torch.device("cpu"), False)
+    library = find_library()
+    assert isinstance(library, Library)
+    return Compiler(tmp_path, library.path, monkeypatch)
+
+
+def find_anew() -> Library | str:
+    """As in a new process."""
+    from pellucid.kernels import compiled
+
+    compiled._find.cache_clear()
+    return find_library()
 
 
 def test_where_there_is_a_compiler_the_kernels_compile() -> None:
-    has_compiler = any(map(shutil.which, [os.environ.get("CXX", "g++"), "g++", "c++"]))
+    has_compiler = any(map(shutil.which, [os.environ.get("CXX", "g++").split()[0], "g++", "c++"]))
     try:
-        assert (use_kernels(torch.device("cpu")) == "compiled") == (has_compiler and sys.platform == "linux")
+        compiled = use_kernels(torch.device("cpu")) == "compiled"
+        assert compiled == (has_compiler and sys.platform == "linux" and bool(levels_here()))
     finally:
         use_kernels(torch.device("cpu"), False)
 
@@ -26,4 +86,139 @@ def test_the_library_is_the_same_wherever_it_is_asked_for() -> None:
     if isinstance(library, Library):
         assert set(library.functions) == set(NAMES)
         assert library.most_threads >= 1
+        assert library.level == levels_here()[0]
     assert not calls.serve(torch.zeros(1))  # looking for it loads nothing
+
+
+def test_what_was_compiled_once_is_taken_the_next_time(compiler: Compiler) -> None:
+    first, second = find_anew(), find_anew()
+    assert isinstance(first, Library)
+    assert isinstance(second, Library)
+    assert compiler.runs == 1
+    assert first.name == second.name
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data + b"0",
+                                    lambda data: data[:5000] + bytes([data[5000] ^ 1]) + data[5001:]],
+                         ids=["cut off", "empty", "longer", "one bit"])
+def test_a_file_that_is_not_what_was_written_is_compiled_again(compiler: Compiler,
+                                                               damage: Callable[[bytes], bytes]) -> None:
+    assert isinstance(find_anew(), Library)
+    whole = compiler.file.read_bytes()
+    compiler.file.unlink()  # else what this process has in its memory would change
+    compiler.file.write_bytes(damage(whole))
+    assert isinstance(find_anew(), Library)
+    assert compiler.runs == 2
+    assert compiler.file.read_bytes() == whole
+
+
+def test_a_compiler_too_old_for_the_newest_processors_serves_for_older_ones(compiler: Compiler) -> None:
+    best, *older = levels_here()
+    if not older:
+        pytest.skip("the processor has one level")
+    compiler.knows_all_but(best.flags[-1])
+    library = find_anew()
+    assert isinstance(library, Library)
+    assert library.level == next(level for level in older if best.flags[-1] not in level.flags)
+
+
+def test_a_compiler_that_fails_is_heard(compiler: Compiler) -> None:
+    compiler.knows_all_but("-O3")
+    with pytest.warns(PellucidWarning, match="could not be compiled.*error: what is -O3?"):
+        assert str(find_anew()).endswith("error: what is -O3?")
+
+
+def test_no_compiler_is_said(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", "")
+    assert find_anew() == "plain: no C++ compiler"
+
+
+@pytest.mark.parametrize("level", [level.name for level in LEVELS])
+def test_a_level_is_held_to(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    able = levels_here()
+    monkeypatch.setenv("PELLUCID_KERNELS", level)
+    held = levels_here()
+    assert held == able[len(able) - len(held):]
+    if level in [each.name for each in able]:
+        assert held[0].name == level
+
+
+def test_kernels_are_held_to_what_torch_is_held_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "avx2")
+    assert all("avx512" not in flag for level in levels_here() for flag in level.flags)
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    assert not levels_here()
+    assert str(find_library()).startswith("plain: ATEN_CPU_CAPABILITY is default (known: ")
+
+
+def test_an_unknown_level_says_which_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PELLUCID_KERNELS", "avx1024")
+    reason = str(find_library())
+    assert reason.startswith("plain: PELLUCID_KERNELS is avx1024 (known: ")
+    assert all(level.name in reason for level in LEVELS if level.machine == levels.machine())
+
+
+ICE_LAKE = "avx2 fma f16c bmi1 bmi2 abm popcnt avx512f avx512bw avx512dq avx512vl avx512cd avx512_vnni"
+KNIGHTS_LANDING = "avx2 fma f16c bmi1 bmi2 abm popcnt avx512f avx512cd avx512er avx512pf"
+
+
+@pytest.mark.parametrize(("machine", "flags", "level", "bf16"), [
+    ("x86_64", "sse2 avx", None, False),
+    ("x86_64", "avx2 fma f16c bmi1 bmi2 abm popcnt", "avx2", False),
+    ("x86_64", "avx2 fma f16c bmi1 bmi2 abm popcnt avx_vnni", "avx2-vnni", False),
+    ("x86_64", KNIGHTS_LANDING, "avx2", False),
+    ("x86_64", ICE_LAKE, "avx512-vnni", False),
+    ("x86_64", f"{ICE_LAKE} avx512_bf16 amx_bf16 amx_int8", "avx512-bf16", True),
+    ("aarch64", "fp asimd", "neon", False),
+    ("aarch64", "fp asimd asimddp", "neon-dotprod", False),
+    ("aarch64", "fp asimd asimddp i8mm bf16", "neon-bf16", True),
+    ("riscv64", "", None, False)])
+def test_the_best_level_of_a_processor_and_whether_bf16_gains_there(
+        machine: str, flags: str, level: str | None, bf16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(levels, "instructions", lambda: frozenset(flags.split()))
+    for name in (levels.HOLD, levels.ATEN):
+        monkeypatch.delenv(name, raising=False)
+    assert (levels_here()[0].name if levels_here() else None) == level
+    assert multiplies_bf16() == bf16
+    if not bf16:
+        assert resolve("auto", torch.device("cpu")) == "fp32"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_forked_after_all_threads_were_used_uses_them_too() -> None:
+    load_kernels()
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        rows = torch.randn(4096, 512)
+        expected = torch.nn.functional.layer_norm(rows, (512,))
+        assert torch.allclose(layer_norm(rows), expected, atol=1e-5)
+        torch.mm(rows, rows.T)  # on torch's threads
+        child = os.fork()
+        if child == 0:  # nothing of pytest's must run here
+            torch.mm(rows, rows.T)
+            os._exit(0 if torch.allclose(layer_norm(rows), expected, atol=1e-5) else 1)
+        assert wait_for(child) == 0
+    finally:
+        torch.set_num_threads(before)
+        use_kernels(torch.device("cpu"), False)
+
+
+def layer_norm(rows: torch.Tensor) -> torch.Tensor:
+    from pellucid.kernels import layer_norm as door
+
+    return door.layer_norm(rows, torch.ones(512), torch.zeros(512), 1e-5)
+
+
+def wait_for(child: int) -> int:
+    """How it ended; one that hangs is killed."""
+    for _ in range(600):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.1)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -1

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.cache import cache_folder
 from pellucid.errors import PellucidWarning, UserError
 from pellucid.files import sha256, write_bytes, write_text
-from pellucid.kernels.levels import HOLD, LEVELS, Level, levels_here, machine
+from pellucid.kernels.levels import ATEN, HOLD, LEVELS, Level, levels_here, machine
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,7 @@ class Library:
     """
 
     def __init__(self, path: Path, name: str, level: Level) -> None:
-        self.name, self.level = name, level
+        self.path, self.name, self.level = path, name, level
         library = ctypes.CDLL(str(path))
         self.functions: dict[str, Callable[..., Any]] = {}
         for function_name, arguments in NAMES.items():
@@ -118,11 +118,12 @@ _chosen: str | None = None
 
 def find_library() -> Library | str:
     """The kernels for the best level that this processor has, compiled first where neither the package nor an earlier
-    process has done it (half a minute); or "plain" and why there are none."""
+    process has done it (ten seconds); or "plain" and why there are none."""
     levels, held = levels_here(), os.environ.get(HOLD)
     if not levels:
         known = ", ".join(level.name for level in LEVELS if level.machine == machine())
-        return f"plain: {HOLD} is {held}" if held else f"plain: this processor is older than all of {known}"
+        held = f"{HOLD} is {held}" if held else f"{ATEN} is {os.environ.get(ATEN)}" if os.environ.get(ATEN) else ""
+        return f"plain: {held or 'the processor is older'} (known: {known})"
     return _find(levels, tuple(_compiler()), cache_folder("kernels"))
 
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 HOLD = "PELLUCID_KERNELS"  # a level's name: this one at most; "plain": none
-_TORCH = "ATEN_CPU_CAPABILITY"  # by which torch is held to older instructions
+ATEN = "ATEN_CPU_CAPABILITY"  # by which torch is held to older instructions
 _HELD = {"default": "", "avx2": "avx2", "avx512": "avx512-bf16"}  # the best level under each of its values
 
 
@@ -36,8 +36,11 @@ class Level:
 
     @property
     def multiplies_bf16(self) -> bool:
-        """Whether it has an instruction for products of bf16; without one they are slower than fp32."""
-        return not self.needs.isdisjoint({"avx512_bf16", "bf16"})
+        """Whether it has an instruction for products of bf16; without one they are no faster than those of fp32."""
+        return bool(self.needs & _BF16)
+
+
+_BF16 = {"avx512_bf16", "bf16"}
 
 
 def _x86(name: str, needs: str, flags: str, below: Level | None = None) -> Level:
@@ -88,8 +91,14 @@ def levels_here() -> tuple[Level, ...]:
     """Those that this processor can run, the best first; none better than $PELLUCID_KERNELS or $ATEN_CPU_CAPABILITY
     allow."""
     able = tuple(level for level in LEVELS if level.machine == machine() and level.needs <= instructions())
-    for held in (os.environ.get(HOLD), _HELD.get(os.environ.get(_TORCH, ""))):
+    for held in (os.environ.get(HOLD), _HELD.get(os.environ.get(ATEN, ""))):
         if held is not None:
             names = [level.name for level in LEVELS]
             able = tuple(level for level in able if held in names and names.index(level.name) >= names.index(held))
     return able
+
+
+def multiplies_bf16() -> bool:
+    """Whether the best level here does, or, where there is none, the processor."""
+    levels = levels_here()
+    return levels[0].multiplies_bf16 if levels else bool(instructions() & _BF16)
