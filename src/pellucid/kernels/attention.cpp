@@ -26,24 +26,41 @@ static inline i64 visible(const Sizes &z, i64 b, i64 t) {
     return z.causal && t + 1 < keys ? t + 1 : keys;
 }
 
-// One head in float: rows as they are, N registers each, or turned round, so that the keys lie side by side.
-template <class T, i64 N> static void rows(const Heads &m, i64 b, i64 h, i64 n, float scale, float *out) {
-    for (i64 t = 0; t < n; t++)
-        for (i64 j = 0; j < N; j++) write(out + (t * N + j) * LANES, read(at<T>(m, b, h, t) + j * LANES) * scale);
+// How many registers hold a row of a head of W numbers; of a row that does not fill one, the rest is 0.
+template <i64 W> constexpr i64 registers() { return (W + LANES - 1) / LANES; }
+
+template <i64 W, class T> static inline Lanes read_of(const T *p) {
+    if constexpr (W >= LANES) return read(p);
+    float room[LANES] = {};
+    for (i64 i = 0; i < W && i < LANES; i++) room[i] = get(p[i]);
+    return read(room);
 }
 
-template <i64 N> static void turn(const float *in, i64 n, i64 columns, float *out) {
+template <i64 W, class T> static inline void write_of(T *p, Lanes x) {
+    if constexpr (W >= LANES) return write(p, x);
+    for (i64 i = 0; i < W && i < LANES; i++) put(p + i, x[i]);
+}
+
+// One head in float: rows as they are, or turned round, so that the keys lie side by side.
+template <class T, i64 W> static void rows(const Heads &m, i64 b, i64 h, i64 n, float scale, float *out) {
+    const i64 N = registers<W>();
     for (i64 t = 0; t < n; t++)
-        for (i64 i = 0; i < N * LANES; i++) out[i * columns + t] = in[t * N * LANES + i];
-    for (i64 i = 0; i < N * LANES; i++)
+        for (i64 j = 0; j < N; j++)
+            write(out + (t * N + j) * LANES, read_of<W>(at<T>(m, b, h, t) + j * LANES) * scale);
+}
+
+template <i64 W> static void turn(const float *in, i64 n, i64 columns, float *out) {
+    for (i64 t = 0; t < n; t++)
+        for (i64 i = 0; i < W; i++) out[i * columns + t] = in[t * registers<W>() * LANES + i];
+    for (i64 i = 0; i < W; i++)
         for (i64 t = n; t < columns; t++) out[i * columns + t] = 0;
 }
 
 // x_t Mᵀ for a row x and a turned matrix, up to column `seen`.
-template <i64 N> static inline void times(const float *x, const float *turned, i64 columns, i64 seen, float *out) {
+template <i64 W> static inline void times(const float *x, const float *turned, i64 columns, i64 seen, float *out) {
     for (i64 c = 0; c < seen; c += LANES) {
         Lanes sum[4] = {};
-        for (i64 i = 0; i < N * LANES; i += 4)
+        for (i64 i = 0; i < W; i += 4)
             for (i64 j = 0; j < 4; j++)
                 sum[j] = multiply_add(spread(x[i + j]), read(turned + (i + j) * columns + c), sum[j]);
         write(out + c, (sum[0] + sum[1]) + (sum[2] + sum[3]));
@@ -76,36 +93,38 @@ static inline void soften(float *p, i64 columns, i64 seen) {
     for (; s < columns; s += LANES) write(p + s, Lanes{});
 }
 
-template <class T, i64 N>
+template <class T, i64 W>
 static void attend(const Sizes &z, const Heads &q, const Heads &k, const Heads &v, const Heads &out) {
-    const i64 w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES, many = z.batch * z.heads;
+    const i64 N = registers<W>(), w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES;
+    const i64 many = z.batch * z.heads;
     together(worth_waking(many, 4 * z.queries * z.keys * w), [&](Member &member) {
         std::unique_ptr<float[]> room(new float[z.queries * w + 2 * z.keys * w + w * columns + columns]);
         float *qs = room.get(), *ks = qs + z.queries * w, *vs = ks + z.keys * w, *turned = vs + z.keys * w;
         float *p = turned + w * columns;
         member.share(many, [&](i64 n) {
             i64 b = n / z.heads, h = n % z.heads;
-            rows<T, N>(q, b, h, z.queries, z.scale, qs);
-            rows<T, N>(k, b, h, z.keys, 1, ks);
-            rows<T, N>(v, b, h, z.keys, 1, vs);
-            turn<N>(ks, z.keys, columns, turned);
+            rows<T, W>(q, b, h, z.queries, z.scale, qs);
+            rows<T, W>(k, b, h, z.keys, 1, ks);
+            rows<T, W>(v, b, h, z.keys, 1, vs);
+            turn<W>(ks, z.keys, columns, turned);
             for (i64 t = 0; t < z.queries; t++) {
                 i64 seen = visible(z, b, t);
                 Lanes sum[N];
-                times<N>(qs + t * w, turned, columns, seen, p);
+                times<W>(qs + t * w, turned, columns, seen, p);
                 soften(p, columns, seen);
                 mix<N>(p, 1, vs, seen, sum);
-                for (i64 j = 0; j < N; j++) write(at<T>(out, b, h, t) + j * LANES, sum[j]);
+                for (i64 j = 0; j < N; j++) write_of<W>(at<T>(out, b, h, t) + j * LANES, sum[j]);
             }
         });
     });
 }
 
 // With P the weights, dP = dO Vᵀ, dS = P ⊙ (dP - Σ P ⊙ dP): dQ = dS K, dK = dSᵀ Q, dV = Pᵀ dO.
-template <class T, i64 N>
+template <class T, i64 W>
 static void attend_backward(const Sizes &z, const Heads &q, const Heads &k, const Heads &v, const Heads &go,
                             const Heads &gq, const Heads &gk, const Heads &gv) {
-    const i64 w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES, many = z.batch * z.heads;
+    const i64 N = registers<W>(), w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES;
+    const i64 many = z.batch * z.heads;
     together(worth_waking(many, 10 * z.queries * z.keys * w), [&](Member &member) {
         std::unique_ptr<float[]> room(
             new float[2 * (z.queries * w + z.keys * w + w * columns + z.queries * columns)]);
@@ -115,18 +134,18 @@ static void attend_backward(const Sizes &z, const Heads &q, const Heads &k, cons
         member.share(many, [&](i64 n) {
             i64 b = n / z.heads, h = n % z.heads;
             Lanes sum[N];
-            rows<T, N>(q, b, h, z.queries, z.scale, qs);
-            rows<T, N>(go, b, h, z.queries, 1, ups);
-            rows<T, N>(k, b, h, z.keys, 1, ks);
-            rows<T, N>(v, b, h, z.keys, 1, vs);
-            turn<N>(ks, z.keys, columns, k_turned);
-            turn<N>(vs, z.keys, columns, v_turned);
+            rows<T, W>(q, b, h, z.queries, z.scale, qs);
+            rows<T, W>(go, b, h, z.queries, 1, ups);
+            rows<T, W>(k, b, h, z.keys, 1, ks);
+            rows<T, W>(v, b, h, z.keys, 1, vs);
+            turn<W>(ks, z.keys, columns, k_turned);
+            turn<W>(vs, z.keys, columns, v_turned);
             for (i64 t = 0; t < z.queries; t++) {
                 i64 seen = visible(z, b, t);
                 float *pt = p + t * columns, *dt = ds + t * columns;
-                times<N>(qs + t * w, k_turned, columns, seen, pt);
+                times<W>(qs + t * w, k_turned, columns, seen, pt);
                 soften(pt, columns, seen);
-                times<N>(ups + t * w, v_turned, columns, seen, dt);
+                times<W>(ups + t * w, v_turned, columns, seen, dt);
                 Lanes dots = {};
                 for (i64 s = 0; s < seen; s += LANES)
                     dots += among_first(seen - s) ? read(pt + s) * read(dt + s) : Lanes{};
@@ -136,14 +155,14 @@ static void attend_backward(const Sizes &z, const Heads &q, const Heads &k, cons
                     write(dt + s, among_first(seen - s) ? read(pt + s) * (read(dt + s) - dot) : Lanes{});
                 for (; s < columns; s += LANES) write(dt + s, Lanes{});
                 mix<N>(dt, 1, ks, seen, sum);
-                for (i64 j = 0; j < N; j++) write(at<T>(gq, b, h, t) + j * LANES, sum[j] * z.scale);
+                for (i64 j = 0; j < N; j++) write_of<W>(at<T>(gq, b, h, t) + j * LANES, sum[j] * z.scale);
             }
             for (i64 s = 0; s < z.keys; s++) {
                 i64 first = z.causal && s < z.queries ? s : z.causal ? z.queries : 0;  // no query before it sees it
                 mix<N>(ds + first * columns + s, columns, qs + first * w, z.queries - first, sum);
-                for (i64 j = 0; j < N; j++) write(at<T>(gk, b, h, s) + j * LANES, sum[j]);
+                for (i64 j = 0; j < N; j++) write_of<W>(at<T>(gk, b, h, s) + j * LANES, sum[j]);
                 mix<N>(p + first * columns + s, columns, ups + first * w, z.queries - first, sum);
-                for (i64 j = 0; j < N; j++) write(at<T>(gv, b, h, s) + j * LANES, sum[j]);
+                for (i64 j = 0; j < N; j++) write_of<W>(at<T>(gv, b, h, s) + j * LANES, sum[j]);
             }
         });
     });
@@ -189,9 +208,10 @@ template <class T> static void soften_rows_backward(const Sizes &z, const T *wei
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
 #define BY_WIDTH(call)                                                                                                 \
-    if (z->width == 16) { call(16 / LANES); } else if (z->width == 32) { call(32 / LANES); } else { call(64 / LANES); }
-#define ATTEND(N) attend<T, N>(*z, m[0], m[1], m[2], m[3])
-#define ATTEND_BACKWARD(N) attend_backward<T, N>(*z, m[0], m[1], m[2], m[3], m[4], m[5], m[6])
+    if (z->width == 8) { call(8); } else if (z->width == 16) { call(16); } else if (z->width == 32) { call(32); }      \
+    else { call(64); }
+#define ATTEND(W) attend<T, W>(*z, m[0], m[1], m[2], m[3])
+#define ATTEND_BACKWARD(W) attend_backward<T, W>(*z, m[0], m[1], m[2], m[3], m[4], m[5], m[6])
 BOTH(attend, (const Sizes *z, const Heads *m), BY_WIDTH(ATTEND))
 BOTH(attend_backward, (const Sizes *z, const Heads *m), BY_WIDTH(ATTEND_BACKWARD))
 BOTH(soften_rows, (const Sizes *z, void *scores), soften_rows(*z, (T *)scores))

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls
 
-_WIDTHS = (16, 32, 64)  # of a head, that the compiled kernels know
+_WIDTHS = (8, 16, 32, 64)  # of a head, that the compiled kernels know
 _CHUNK_BYTES = 8 << 20  # of weights at a time, in longer sequences
 _SHORT = 64  # keys, up to which a head fits the nearest cache and is computed there at once
 
