@@ -74,7 +74,7 @@ class Engine:
     def _write_encoder(self, model: Transformer) -> None:
         """Figure 1, left, and the keys and values that the right half will ask for."""
         program = self.encoder
-        program.embed(model.source_embedding.table().detach())
+        program.embed(model.source_embedding)
         for layer in model.encoder.stack():
             program.connect(layer.residual_1, partial(program.attend, layer.self_attention))
             program.connect(layer.residual_2, partial(program.feed_forward, layer.feed_forward))
@@ -85,7 +85,7 @@ class Engine:
     def _write_decoder(self, model: Transformer) -> None:
         """Figure 1, right, for the newest tokens."""
         program = self.decoder
-        program.embed(model.target_embedding.table().detach())
+        program.embed(model.target_embedding)
         for number, layer in enumerate(model.decoder.stack()):
             past, source = layer.self_attention, layer.cross_attention
             program.connect(layer.residual_1, partial(program.attend_past, past, number))

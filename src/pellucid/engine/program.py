@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from pellucid.engine.frozen import Stack
 from pellucid.engine.layout import PANEL, Activation, Buffer, Execution, Group, Kind, Norm, Operation
 from pellucid.kernels import calls
+from pellucid.nn.embeddings import Embedding
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.layer_norm import LayerNorm, NoNorm, RmsNorm, StdNorm
 from pellucid.nn.multi_head_attention import MultiHeadAttention
@@ -51,10 +52,12 @@ class Program:
         self._weights: list[Tensor] = []
         self._in_bytes: int | None = None  # what Buffer.BYTES holds
 
-    def embed(self, table: Tensor) -> None:
-        """Rows of the table [V, D], and their places, and the same for those who read it without a norm."""
+    def embed(self, embedding: Embedding) -> None:
+        """Rows of its table [V, D], scaled in fp32, and their places, and the same for those who read it without a
+        norm."""
+        table = embedding.weight.detach().float() * embedding.scale
         self._words = len(table)
-        self._write(Operation(kind=Kind.EMBED, to=Buffer.STREAM, outer=self.d_model, weight=self._keep(table.float())))
+        self._write(Operation(kind=Kind.EMBED, to=Buffer.STREAM, outer=self.d_model, weight=self._keep(table)))
         self._normalize(NoNorm(self.d_model), in_place=False)
 
     def check(self, tokens: Tensor) -> None:

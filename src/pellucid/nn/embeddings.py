@@ -26,10 +26,6 @@ class Embedding(nn.Module):
         """Token ids [B, T] → [B, T, D]"""
         return F.embedding(tokens, self.weight) * self.scale
 
-    def table(self) -> Tensor:
-        """√D·E, what each token of the vocabulary becomes: [V, D]."""
-        return self.weight * self.scale
-
 
 class OutputProjection(nn.Module):
     """h Eᵀ with a matrix of its own, for when the embeddings are not tied."""
