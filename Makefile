@@ -4,7 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint clean
+# For `make wheel`, beside this machine's compiler, one for the other family of processors if it is installed.
+CROSS := $(foreach machine,$(filter-out $(shell uname -m),x86_64 aarch64),$(shell command -v $(machine)-linux-gnu-g++))
+
+.PHONY: demo test lint wheel clean
 
 demo: $(READY)
 	$(BIN)/pellucid demo
@@ -15,6 +18,10 @@ test: lint
 lint: .venv/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+wheel: .venv/.ready-dev
+	for compiler in "$$CXX" $(CROSS); do \
+	  CXX=$$compiler HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m hatchling build -t wheel || exit; done
 
 clean:
 	rm -rf .venv

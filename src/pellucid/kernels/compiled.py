@@ -124,7 +124,7 @@ def find_library() -> Library | str:
         known = ", ".join(level.name for level in LEVELS if level.machine == machine())
         held = f"{HOLD} is {held}" if held else f"{ATEN} is {os.environ.get(ATEN)}" if os.environ.get(ATEN) else ""
         return f"plain: {held or 'the processor is older'} (known: {known})"
-    return _find(levels, tuple(_compiler()), cache_folder("kernels"))
+    return _find(levels, tuple(find_compiler()), cache_folder("kernels"))
 
 
 @functools.cache
@@ -146,7 +146,7 @@ def _find(levels: tuple[Level, ...], compiler: tuple[str, ...], cache: Path) -> 
     return f"plain: {failures[-1]}"
 
 
-def _compiler() -> list[str]:
+def find_compiler() -> list[str]:
     """The command: $CXX, which may be several words, or what there is; empty if there is none."""
     named = shlex.split(os.environ.get("CXX", ""))
     found = [path for name in ("g++", "c++", "clang++") if (path := shutil.which(name))]
