@@ -168,40 +168,46 @@ static void attend_backward(const Sizes &z, const Heads &q, const Heads &k, cons
     });
 }
 
-// Longer sequences, whose products torch makes. P = softmax(scale · S) in place of S [B, H, T, S].
+// Longer sequences, whose products torch makes. softmax(scale · s) of the first `seen` of a row, with room for them; 0
+// behind.
+template <class T> static void soften_row(T *row, i64 seen, i64 keys, float scale, float *e) {
+    float highest = -__builtin_inff(), total = 0;
+#pragma omp simd reduction(max : highest)
+    for (i64 s = 0; s < seen; s++) highest = get(row[s]) > highest ? get(row[s]) : highest;
+#pragma omp simd reduction(+ : total)
+    for (i64 s = 0; s < seen; s++) total += e[s] = exponential((get(row[s]) - highest) * scale);
+    const float inverse = 1.0f / total;
+#pragma omp simd
+    for (i64 s = 0; s < seen; s++) put(row + s, e[s] * inverse);
+    memset((void *)(row + seen), 0, (keys - seen) * sizeof(T));
+}
+
+// P = softmax(scale · S) in place of S [B, H, T, S].
 template <class T> static void soften_rows(const Sizes &z, T *scores) {
     i64 many = z.batch * z.heads * z.queries;
     together(worth_waking(many, 8 * z.keys), [&](Member &member) {
         std::unique_ptr<float[]> room(new float[z.keys]);
-        float *e = room.get();
         member.share(many, [&](i64 n) {
             i64 seen = visible(z, n / (z.heads * z.queries), n % z.queries);
-            T *row = scores + n * z.keys;
-            float highest = -__builtin_inff(), total = 0;
-#pragma omp simd reduction(max : highest)
-            for (i64 s = 0; s < seen; s++) highest = get(row[s]) > highest ? get(row[s]) : highest;
-#pragma omp simd reduction(+ : total)
-            for (i64 s = 0; s < seen; s++) total += e[s] = exponential((get(row[s]) - highest) * z.scale);
-            float inverse = 1.0f / total;
-#pragma omp simd
-            for (i64 s = 0; s < seen; s++) put(row + s, e[s] * inverse);
-            memset((void *)(row + seen), 0, (z.keys - seen) * sizeof(T));
+            soften_row(scores + n * z.keys, seen, z.keys, z.scale, room.get());
         });
     });
+}
+
+template <class T> static void soften_row_backward(const T *p, T *g, i64 seen, i64 keys, float scale) {
+    float dot = 0;
+#pragma omp simd reduction(+ : dot)
+    for (i64 s = 0; s < seen; s++) dot += get(p[s]) * get(g[s]);
+#pragma omp simd
+    for (i64 s = 0; s < seen; s++) put(g + s, scale * get(p[s]) * (get(g[s]) - dot));
+    memset((void *)(g + seen), 0, (keys - seen) * sizeof(T));
 }
 
 // dS = scale · P ⊙ (dP - Σ P ⊙ dP) in place of dP.
 template <class T> static void soften_rows_backward(const Sizes &z, const T *weights, T *gradient) {
     parallel(z.batch * z.heads * z.queries, 4 * z.keys, [&](i64 n) {
         i64 seen = visible(z, n / (z.heads * z.queries), n % z.queries);
-        const T *p = weights + n * z.keys;
-        T *g = gradient + n * z.keys;
-        float dot = 0;
-#pragma omp simd reduction(+ : dot)
-        for (i64 s = 0; s < seen; s++) dot += get(p[s]) * get(g[s]);
-#pragma omp simd
-        for (i64 s = 0; s < seen; s++) put(g + s, z.scale * get(p[s]) * (get(g[s]) - dot));
-        memset((void *)(g + seen), 0, (z.keys - seen) * sizeof(T));
+        soften_row_backward(weights + n * z.keys, gradient + n * z.keys, seen, z.keys, z.scale);
     });
 }
 

@@ -44,7 +44,7 @@ def adds(x: Tensor, y: Tensor) -> bool:
 
 
 def add(x: Tensor, y: Tensor, p: float) -> Tensor:
-    """x + dropout(y), x in fp32; with p = 0 nothing is drawn."""
+    """x + dropout(y), x in fp32."""
     return calls.apply(_AddDropped, x, y, p)
 
 
@@ -55,7 +55,7 @@ def _rounded(p: float) -> tuple[int, float]:
 
 def _draw(p: float) -> _Draw:
     """What the kernels draw by; the key is from torch's generator."""
-    key = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None)) % 2**64 if p else 0
+    key = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None)) % 2**64
     return *_rounded(p), key >> 32, key & 0xFFFFFFFF
 
 

@@ -9,6 +9,8 @@ from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls
 
+FEW = 1 << 15  # numbers, up to which a call from Python takes longer than what it saves
+
 
 def serves(x: Tensor) -> bool:
     """Whether `layer_norm` and `rms_norm` are there for x."""
@@ -28,9 +30,10 @@ def rms_norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
 
 
 def _fits(x: Tensor, gain: Tensor, bias: Tensor) -> bool:
-    """Whether the compiled pass is there for these: all in fp32, rows with features, a gain and a bias for each."""
+    """Whether the compiled pass is there for these, and quicker: all in fp32, rows with features, a gain and a bias for
+    each, and enough of them."""
     is_typed = x.dtype == gain.dtype == bias.dtype == torch.float32 and calls.serve(x, gain, bias)
-    return is_typed and x.numel() > 0 and gain.dim() == 1 and gain.shape == bias.shape == x.shape[-1:]
+    return is_typed and x.numel() >= FEW and gain.dim() == 1 and gain.shape == bias.shape == x.shape[-1:]
 
 
 class _LayerNorm(torch.autograd.Function):

@@ -18,84 +18,137 @@ static inline uint32_t draw(uint32_t i, uint32_t a, uint32_t b) {
     return x ^ (x >> 16);
 }
 
+// dropout(x) of some features.
 template <class In, class Out>
-static void drop(const In *x, Out *out, i64 n, uint32_t dropped, float scale, uint32_t a, uint32_t b) {
-    parallel((n + 4095) / 4096, 4096, [&](i64 block) {
-        i64 start = block * 4096, end = start + 4096 < n ? start + 4096 : n;
+static void drop_some(const In *x, Out *out, i64 start, i64 end, uint32_t dropped, float scale, uint32_t a, uint32_t b) {
 #pragma omp simd
-        for (i64 i = start; i < end; i++)
-            put(out + i, draw((uint32_t)i, a, b) >= dropped ? get(x[i]) * scale : 0.0f);
-    });
+    for (i64 i = start; i < end; i++) put(out + i, get(x[i]) * (draw((uint32_t)i, a, b) >= dropped ? scale : 0.0f));
 }
 
-// x + dropout(y)
+// x + dropout(y) of some.
+template <class T>
+static void add_some_dropped(const float *x, const T *y, float *out, i64 start, i64 end, uint32_t dropped, float scale,
+                             uint32_t a, uint32_t b) {
+#pragma omp simd
+    for (i64 i = start; i < end; i++)
+        out[i] = x[i] + get(y[i]) * (draw((uint32_t)i, a, b) >= dropped ? scale : 0.0f);
+}
+
+// f(start, end) for all of n numbers, a few thousand at a time.
+template <class F> static void in_blocks(i64 n, F f) {
+    const i64 block = 4096;
+    parallel((n + block - 1) / block, block, [&](i64 i) { f(i * block, (i + 1) * block < n ? (i + 1) * block : n); });
+}
+
+template <class In, class Out>
+static void drop(const In *x, Out *out, i64 n, uint32_t dropped, float scale, uint32_t a, uint32_t b) {
+    in_blocks(n, [&](i64 start, i64 end) { drop_some(x, out, start, end, dropped, scale, a, b); });
+}
+
 template <class T>
 static void add_dropped(const float *x, const T *y, float *out, i64 n, uint32_t dropped, float scale, uint32_t a,
                         uint32_t b) {
-    parallel((n + 4095) / 4096, 4096, [&](i64 block) {
-        i64 start = block * 4096, end = start + 4096 < n ? start + 4096 : n;
-#pragma omp simd
-        for (i64 i = start; i < end; i++)
-            out[i] = x[i] + (draw((uint32_t)i, a, b) >= dropped ? get(y[i]) * scale : 0.0f);
-    });
+    in_blocks(n, [&](i64 start, i64 end) { add_some_dropped(x, y, out, start, end, dropped, scale, a, b); });
 }
 
 // ---- layer_norm.py --------------------------------------------------------------------------------------------------
 
 template <class T>
+static void normalize_row(const float *x, const float *gain, const float *bias, T *y, float *mean, float *inverse,
+                          i64 width, float epsilon) {
+    float sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
+    for (i64 i = 0; i < width; i++) sum += x[i];
+    const float mu = sum / width;
+#pragma omp simd reduction(+ : squares)
+    for (i64 i = 0; i < width; i++) squares += (x[i] - mu) * (x[i] - mu);
+    const float s = 1.0f / __builtin_sqrtf(squares / width + epsilon);
+    *mean = mu;
+    *inverse = s;
+#pragma omp simd
+    for (i64 i = 0; i < width; i++) put(y + i, (x[i] - mu) * s * gain[i] + bias[i]);
+}
+
+template <class T>
 static void layer_norm(const float *x, const float *gain, const float *bias, T *y, float *mean, float *inverse,
                        i64 rows, i64 width, float epsilon) {
     parallel(rows, 2 * width, [&](i64 r) {
-        const float *xr = x + r * width;
-        float sum = 0, squares = 0;
-#pragma omp simd reduction(+ : sum)
-        for (i64 i = 0; i < width; i++) sum += xr[i];
-        float mu = sum / width;
-#pragma omp simd reduction(+ : squares)
-        for (i64 i = 0; i < width; i++) squares += (xr[i] - mu) * (xr[i] - mu);
-        float s = 1.0f / __builtin_sqrtf(squares / width + epsilon);
-        mean[r] = mu;
-        inverse[r] = s;
-#pragma omp simd
-        for (i64 i = 0; i < width; i++) put(y + r * width + i, (xr[i] - mu) * s * gain[i] + bias[i]);
+        normalize_row(x + r * width, gain, bias, y + r * width, mean + r, inverse + r, width, epsilon);
     });
 }
 
-// Gradients of the above. `partial` holds a row of 2·width sums for each block of 128 rows; the caller adds them up.
+// Gradients of the above for a row, those of gain and bias added to what is there.
+template <class T>
+static void normalize_row_backward(const float *x, const float *gain, float mu, float s, const T *g, float *gx,
+                                   float *g_gain, float *g_bias, i64 width) {
+    float sum = 0, dot = 0;
+#pragma omp simd reduction(+ : sum, dot)
+    for (i64 i = 0; i < width; i++) {
+        float up = get(g[i]), normal = (x[i] - mu) * s, weighted = up * gain[i];
+        g_gain[i] += up * normal;
+        g_bias[i] += up;
+        sum += weighted;
+        dot += weighted * normal;
+    }
+    sum /= width;
+    dot /= width;
+#pragma omp simd
+    for (i64 i = 0; i < width; i++) gx[i] = s * (get(g[i]) * gain[i] - sum - (x[i] - mu) * s * dot);
+}
+
+// `partial` holds a row of 2·width sums for each block of 128 rows; the caller adds them up.
 template <class T>
 static void layer_norm_backward(const float *x, const float *gain, const float *mean, const float *inverse, const T *g,
                                 float *gx, float *partial, i64 rows, i64 width) {
-    i64 blocks = (rows + 127) / 128;
-    parallel(blocks, 4 * 128 * width, [&](i64 block) {
-        float *g_gain = partial + block * 2 * width, *g_bias = g_gain + width;
+    const i64 block = 128;
+    parallel((rows + block - 1) / block, 4 * block * width, [&](i64 i) {
+        float *g_gain = partial + i * 2 * width, *g_bias = g_gain + width;
         memset(g_gain, 0, 2 * width * sizeof(float));
-        i64 end = block * 128 + 128 < rows ? block * 128 + 128 : rows;
-        for (i64 r = block * 128; r < end; r++) {
-            const float *xr = x + r * width, mu = mean[r], s = inverse[r];
-            const T *gr = g + r * width;
-            float sum = 0, dot = 0;
-#pragma omp simd reduction(+ : sum, dot)
-            for (i64 i = 0; i < width; i++) {
-                float up = get(gr[i]), normal = (xr[i] - mu) * s, weighted = up * gain[i];
-                g_gain[i] += up * normal;
-                g_bias[i] += up;
-                sum += weighted;
-                dot += weighted * normal;
-            }
-            sum /= width;
-            dot /= width;
-#pragma omp simd
-            for (i64 i = 0; i < width; i++)
-                gx[r * width + i] = s * (get(gr[i]) * gain[i] - sum - (xr[i] - mu) * s * dot);
-        }
+        for (i64 r = i * block; r < (i + 1) * block && r < rows; r++)
+            normalize_row_backward(x + r * width, gain, mean[r], inverse[r], g + r * width, gx + r * width, g_gain,
+                                   g_bias, width);
     });
 }
 
-// The softmax of a row of logits, and the log of its denominator.
-template <class T> static float normalise(const T *z, float *p, i64 width) {
-    float top = -__builtin_inff(), sum = 0;
+// The largest of a row of logits.
+template <class T> static float top_of(const T *z, i64 width) {
+    float top = -__builtin_inff();
 #pragma omp simd reduction(max : top)
     for (i64 i = 0; i < width; i++) top = get(z[i]) > top ? get(z[i]) : top;
+    return top;
+}
+
+// ---- cross_entropy.py -----------------------------------------------------------------------------------------------
+
+// A row z becomes e^(z - top); their sum.
+template <class T> static float exponentiate_row(T *z, float top, i64 width) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (i64 i = 0; i < width; i++) {
+        float e = exponential(get(z[i]) - top);
+        sum += e;
+        put(z + i, e);
+    }
+    return sum;
+}
+
+// In each row, z becomes e^(z - max); `highest` takes the max, `total` the sum, `truth` the logit of the target.
+template <class T>
+static void exponentiate(T *z, const i64 *targets, float *highest, float *total, float *truth, i64 rows, i64 width) {
+    parallel(rows, 4 * width, [&](i64 r) {
+        T *row = z + r * width;
+        truth[r] = get(row[targets[r]]);
+        highest[r] = top_of(row, width);
+        total[r] = exponentiate_row(row, highest[r], width);
+    });
+}
+
+// ---- r_drop.py ------------------------------------------------------------------------------------------------------
+
+// The softmax of a row of logits, and the log of its denominator.
+template <class T> static float normalise(const T *z, float *p, i64 width) {
+    const float top = top_of(z, width);
+    float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (i64 i = 0; i < width; i++) sum += p[i] = exponential(get(z[i]) - top);
     const float inverse = 1 / sum;
@@ -104,60 +157,42 @@ template <class T> static float normalise(const T *z, float *p, i64 width) {
     return top + __builtin_logf(sum);
 }
 
-// ---- cross_entropy.py -----------------------------------------------------------------------------------------------
-
-// In each row, z becomes e^(z - max); `highest` takes the max, `total` the sum, `truth` the logit of the target.
+// Of a target's logits a and b in both passes the gradients in their place, without the part of the truth; p and q are
+// room for a row each.
 template <class T>
-static void exponentiate(T *z, const i64 *targets, float *highest, float *total, float *truth, i64 rows, i64 width) {
-    parallel(rows, 4 * width, [&](i64 r) {
-        T *row = z + r * width;
-        truth[r] = get(row[targets[r]]);
-        float top = -__builtin_inff(), sum = 0;
-#pragma omp simd reduction(max : top)
-        for (i64 i = 0; i < width; i++) top = get(row[i]) > top ? get(row[i]) : top;
-#pragma omp simd reduction(+ : sum)
-        for (i64 i = 0; i < width; i++) {
-            float e = exponential(get(row[i]) - top);
-            sum += e;
-            put(row + i, e);
-        }
-        highest[r] = top;
-        total[r] = sum;
-    });
+static void r_drop_row(T *a, T *b, i64 target, float *truth, float *all, float *divergence, float alpha, float *p,
+                       float *q, i64 width) {
+    const float quarter = 0.25f * alpha, most = 0.5f + quarter;
+    const float log_p = normalise(a, p, width), log_q = normalise(b, q, width), shift = log_p - log_q;
+    float sum = 0, of_p = 0, of_q = 0;
+#pragma omp simd reduction(+ : sum, of_p, of_q)
+    for (i64 i = 0; i < width; i++) {
+        float x = get(a[i]), y = get(b[i]), delta = x - y - shift;
+        sum += x + y;
+        of_p += p[i] * delta;  // KL(p‖q)
+        of_q += q[i] * delta;  // -KL(q‖p)
+    }
+    *truth = get(a[target]) + get(b[target]) - log_p - log_q;
+    *all = sum - width * (log_p + log_q);
+    *divergence = of_p - of_q;
+#pragma omp simd
+    for (i64 i = 0; i < width; i++) {
+        float delta = get(a[i]) - get(b[i]) - shift;
+        put(a + i, p[i] * (quarter * (delta - of_p) + most) - quarter * q[i]);
+        put(b + i, q[i] * (quarter * (of_q - delta) + most) - quarter * p[i]);
+    }
 }
 
-// ---- r_drop.py ------------------------------------------------------------------------------------------------------
-
-// Of the logits z of each target in both passes, [2, rows, width], the gradients by them in their place, without the
-// part of the truth; `truth` takes the sum of both log-probabilities of the target, `all` of every token's,
+// For logits z [2, rows, width]; `truth` takes the sum of both log-probabilities of each target, `all` of every token's,
 // `divergence` KL(p‖q) + KL(q‖p).
 template <class T>
 static void r_drop(T *z, const i64 *targets, float *truth, float *all, float *divergence, float alpha, i64 rows,
                    i64 width) {
-    const float quarter = 0.25f * alpha, most = 0.5f + quarter;
     together(worth_waking(rows, 12 * width), [&](Member &member) {
         std::vector<float> room(2 * width);
-        float *p = room.data(), *q = p + width;
         member.share(rows, [&](i64 r) {
-            T *a = z + r * width, *b = a + rows * width;
-            float log_p = normalise(a, p, width), log_q = normalise(b, q, width), shift = log_p - log_q;
-            float sum = 0, of_p = 0, of_q = 0;
-#pragma omp simd reduction(+ : sum, of_p, of_q)
-            for (i64 i = 0; i < width; i++) {
-                float x = get(a[i]), y = get(b[i]), delta = x - y - shift;
-                sum += x + y;
-                of_p += p[i] * delta;  // KL(p‖q)
-                of_q += q[i] * delta;  // -KL(q‖p)
-            }
-            truth[r] = get(a[targets[r]]) + get(b[targets[r]]) - log_p - log_q;
-            all[r] = sum - width * (log_p + log_q);
-            divergence[r] = of_p - of_q;
-#pragma omp simd
-            for (i64 i = 0; i < width; i++) {
-                float delta = get(a[i]) - get(b[i]) - shift;
-                put(a + i, p[i] * (quarter * (delta - of_p) + most) - quarter * q[i]);
-                put(b + i, q[i] * (quarter * (of_q - delta) + most) - quarter * p[i]);
-            }
+            r_drop_row(z + r * width, z + (rows + r) * width, targets[r], truth + r, all + r, divergence + r, alpha,
+                       room.data(), room.data() + width, width);
         });
     });
 }

@@ -33,8 +33,8 @@ class Dropout(nn.Module):
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + dropout(y), the end of every sub-layer."""
-        if dropout.adds(x, y):
-            return dropout.add(x, y, self.p if self.drops else 0.0)
+        if self.drops and dropout.adds(x, y):
+            return dropout.add(x, y, self.p)
         dropped: Tensor = self(y)
         return x + dropped
 
