@@ -20,7 +20,8 @@ static inline uint32_t draw(uint32_t i, uint32_t a, uint32_t b) {
 
 // dropout(x) of some features.
 template <class In, class Out>
-static void drop_some(const In *x, Out *out, i64 start, i64 end, uint32_t dropped, float scale, uint32_t a, uint32_t b) {
+static void drop_some(const In *x, Out *out, i64 start, i64 end, uint32_t dropped, float scale, uint32_t a,
+                      uint32_t b) {
 #pragma omp simd
     for (i64 i = start; i < end; i++) put(out + i, get(x[i]) * (draw((uint32_t)i, a, b) >= dropped ? scale : 0.0f));
 }
@@ -183,8 +184,8 @@ static void r_drop_row(T *a, T *b, i64 target, float *truth, float *all, float *
     }
 }
 
-// For logits z [2, rows, width]; `truth` takes the sum of both log-probabilities of each target, `all` of every token's,
-// `divergence` KL(p‖q) + KL(q‖p).
+// For logits z [2, rows, width]; `truth` takes the sum of both log-probabilities of each target, `all` of every
+// token's, `divergence` KL(p‖q) + KL(q‖p).
 template <class T>
 static void r_drop(T *z, const i64 *targets, float *truth, float *all, float *divergence, float alpha, i64 rows,
                    i64 width) {
