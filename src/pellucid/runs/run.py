@@ -228,7 +228,8 @@ def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> 
 
     if chosen() is None:
         _choose_kernels(config)
-    model = build_model(config, tokenizers, seed=0)
+    with torch.inference_mode(False):  # whoever holds it may want to train it
+        model = build_model(config, tokenizers, seed=0)
     load_weights(model, weights.folder)
     if checked_sha256(weights.folder, WEIGHTS) != weights.sha256:
         raise CheckpointError("the weights were replaced after the run was opened", where=str(weights.folder),
