@@ -102,7 +102,7 @@ def in_one_call(engine: Engine, source: tuple[torch.Tensor, torch.Tensor],
     return frozen.search(ids[real].numpy(), lengths.numpy(), options, SPECIALS)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 12), st.integers(0, 9), st.floats(-2, 2), st.data())
 def test_in_one_call_the_search_finds_what_it_finds_step_by_step(count: int, beam: int, longest: int, shortest: int,
                                                                  alpha: float, data: st.DataObject) -> None:

@@ -42,7 +42,7 @@ def assert_same(compute: Callable[[], list[Tensor]], tolerance: float) -> None:
         assert ((ours.float() - plain.float()).abs().max() / scale) < tolerance
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batch=st.integers(1, 4), heads=st.integers(1, 3), queries=st.integers(1, 40), keys=st.integers(1, 40),
        width=st.sampled_from([8, 16, 32, 64]), causal=st.booleans(), padded=st.booleans(), seed=st.integers(0, 99),
        kind=st.sampled_from([torch.float32, torch.bfloat16]))

@@ -80,7 +80,7 @@ template <class T> class Walk {
         ancestors.resize(rows() * seen);
         tokens.clear(), sentences.clear();
         for (i64 r = 0; r < rows(); r++) {
-            memcpy(&ancestors[r * seen], older.data() + next[r].row * (seen - 1), (seen - 1) * sizeof(int32_t));
+            if (seen > 1) memcpy(&ancestors[r * seen], &older[next[r].row * (seen - 1)], (seen - 1) * sizeof(int32_t));
             ancestors[r * seen + seen - 1] = (int32_t)r;
             tokens.push_back(next[r].token);
             sentences.push_back(alive[r / per_sentence]);
