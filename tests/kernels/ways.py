@@ -91,7 +91,7 @@ class Way:
 LEVEL = {level.name: level for level in LEVELS}
 DECLARED = "".join(f"FUNCTION({name}, {', '.join(TYPES[each] for each in types)})\n"
                    for name, types in compiled.NAMES.items())
-CLANG = next((name for name in ("clang++-19", "clang++-20", "clang++-18", "clang++") if shutil.which(name)), "clang++")
+CLANG = "clang++-19"
 ARM = "aarch64-linux-gnu-g++"
 QEMU = "qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu"
 WAYS = {name: Way(name, "g++") for name in ("avx512-vnni", "avx512", "avx2-vnni")} | {
