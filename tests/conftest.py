@@ -43,16 +43,6 @@ def load_kernels() -> None:
     assert state == "compiled"
 
 
-@pytest.fixture(autouse=True, scope="session")
-def no_pass_is_too_small() -> Iterator[None]:
-    """What is compiled is compared with the equations on a few numbers, too, where torch's own would be quicker."""
-    from pellucid.kernels import layer_norm
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layer_norm, "FEW", 1)
-        yield
-
-
 @pytest.fixture(scope="module", params=["plain", "compiled"])
 def either_way(request: pytest.FixtureRequest) -> Iterator[str]:
     """The plain equations, then the compiled kernels: what holds for the one holds for the other."""

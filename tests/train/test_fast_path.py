@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pellucid.config import RunConfig
+from pellucid.errors import PellucidWarning
 from pellucid.kernels.compiled import use_kernels
 from pellucid.train.train import train
 
@@ -63,10 +64,11 @@ def test_the_run_says_which_way_it_went(tiny: Callable[..., RunConfig], tmp_path
         assert json.loads((tmp_path / way / "environment.json").read_text())["kernels"] == noted
 
 
-def test_without_a_compiler_it_is_quietly_plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_compiler_it_is_plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "empty"))
     monkeypatch.setenv("CXX", "false")
-    assert use_kernels(torch.device("cpu")).startswith("plain: ")
+    with pytest.warns(PellucidWarning, match="could not be compiled"):
+        assert use_kernels(torch.device("cpu")).startswith("plain: ")
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "")
     assert use_kernels(torch.device("cpu")) == "plain: no C++ compiler"
