@@ -6,6 +6,7 @@ from ctypes import c_float, c_int64, c_void_p
 from enum import IntEnum
 
 PANEL = 16  # columns of a packed weight that lie together
+LANES = 16  # widths are multiples of this: of the floats that a register of any processor holds
 
 
 # What an operation does, what a product goes through, how rows are normalised, and how many inner numbers of a product

@@ -12,6 +12,7 @@ from itertools import chain
 from torch import Tensor, nn
 from torch.nn.modules import module as modules
 
+from pellucid.engine.layout import LANES
 from pellucid.engine.program import ACTIVATIONS, NORMS
 from pellucid.kernels import calls
 from pellucid.kernels.compiled import chosen
@@ -26,7 +27,6 @@ from pellucid.nn.positional_encoding import LearnedPosition, NoPosition, Sinusoi
 from pellucid.nn.residual_connection import NoResidual, PostNormResidual, PreNormResidual
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 
-_LANES = 16  # numbers that the kernels take at once
 _Kinds = tuple[type[nn.Module], ...]
 _NORM: _Kinds = tuple(NORMS)
 _RESIDUAL: _Kinds = (PreNormResidual, PostNormResidual, NoResidual)
@@ -126,14 +126,14 @@ def _of_heads(attention: MultiHeadAttention, width: int) -> Iterator[str]:
         yield "keys are not as wide as values"
     for projection in (attention.query, attention.key, attention.value, attention.output):
         yield from _of_projection(projection, (width, width))
-    if width % attention.n_heads or width // attention.n_heads % _LANES:
-        yield f"the width of a head is no multiple of {_LANES}"
+    if width % attention.n_heads or width // attention.n_heads % LANES:
+        yield f"the width of a head is no multiple of {LANES}"
 
 
 def _of_feed_forward(layer: FeedForward | GatedFeedForward, width: int) -> Iterator[str]:
     inner = layer.outer.weight.shape[-1]
-    if inner % _LANES:
-        yield f"the inner width of the feed-forward layer is no multiple of {_LANES}"
+    if inner % LANES:
+        yield f"the inner width of the feed-forward layer is no multiple of {LANES}"
     if not any(layer.activation is known for known in ACTIVATIONS):
         yield f"the activation is {layer.activation}"
     yield from _of_projection(layer.outer, (width, inner))

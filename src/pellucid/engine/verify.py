@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import Array
 from dataclasses import dataclass
 
-from pellucid.engine.layout import PANEL, Activation, Buffer, Group, Kind, Norm, Operation
+from pellucid.engine.layout import LANES, PANEL, Activation, Buffer, Group, Kind, Norm, Operation
 
-LANES = 16  # numbers that the kernels take at once
 _FLOAT = 4  # bytes
 
 

@@ -183,13 +183,15 @@ def _compiled(level: Level, compiler: tuple[str, ...], cache: Path) -> Library:
     parts = [sources_sha256(), level.name, *_FLAGS, *level.flags, *compiler]
     key = hashlib.sha256("\0".join(parts).encode() + version).hexdigest()[:32]
     path = cache / f"{key}.so"
-    if not path.exists() or _digest_beside(path) != sha256(path):
+    digest = sha256(path) if path.exists() else None
+    if digest is None or digest != _digest_beside(path):
         with tempfile.TemporaryDirectory() as folder:
             fresh = Path(folder) / "kernels.so"
             compile_kernels(level, compiler, fresh)
+            digest = sha256(fresh)
             write_bytes(path, fresh.read_bytes())
-        write_text(path.with_suffix(".sha256"), sha256(path))
-    return Library(path, sha256(path), level)
+        write_text(path.with_suffix(".sha256"), digest)
+    return Library(path, digest, level)
 
 
 def _digest_beside(path: Path) -> str | None:

@@ -27,8 +27,6 @@ from torch.autograd.graph import increment_version
 
 from pellucid import errors
 from pellucid.errors import UserError
-from pellucid.kernels.calls import use_threads
-from pellucid.kernels.compiled import chosen
 
 Tensors = dict[str, Tensor]
 Task = Callable[[int, Tensors], list[float]]  # of a worker's number and what it is sent; numbers alone come back
@@ -182,7 +180,7 @@ def _serve(number: int, pipe: Connection, parameters: Sequence[Tensor], gradient
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.SIG_IGN)  # the main process decides
     gc.freeze()  # what was made before stays where both see it
-    _use_threads(1)
+    torch.set_num_threads(1)
     with contextlib.suppress(EOFError, OSError):
         while True:
             task, part = pipe.recv_bytes().decode(), safetensors.torch.load(pipe.recv_bytes())
@@ -228,16 +226,10 @@ def _shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 @contextlib.contextmanager
 def on_threads(count: int) -> Iterator[None]:
-    """So many threads of torch and of the kernels while this lasts."""
+    """So many threads of torch, and of the kernels with it, while this lasts."""
     before = torch.get_num_threads()
-    _use_threads(count)
+    torch.set_num_threads(count)
     try:
         yield
     finally:
-        _use_threads(before)
-
-
-def _use_threads(count: int) -> None:
-    torch.set_num_threads(count)
-    if chosen() == "compiled":
-        use_threads(count)
+        torch.set_num_threads(before)
