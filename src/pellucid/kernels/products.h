@@ -39,52 +39,57 @@ static ALWAYS_INLINE void product(const float *a, const float *panels, i64 inner
     }
 }
 
-// Both bf16, two of the inner numbers at once, sums in fp32.
-template <i64 C, i64 N>
-static ALWAYS_INLINE void product(const bf16 *a, const bf16 *panels, i64 inner, Lanes (&sum)[C][N]) {
-    for (i64 k = 0; k < inner; k += BF16) {
-        LaneBits b[C];
-        for (i64 c = 0; c < C; c++) memcpy(&b[c], place(panels, c, k, inner, BF16), sizeof b[c]);
-        for (i64 r = 0; r < N; r++) {
-            uint32_t pair;
-            memcpy(&pair, a + r * inner + k, 4);
-            LaneBits all = pair - LaneBits{};
-            for (i64 c = 0; c < C; c++)
+// Of two of the inner numbers in bf16, summed in fp32.
+static inline Lanes add_products(LaneBits a, LaneBits b, Lanes sum) {
 #if defined(__AVX512BF16__)
-                sum[c][r] = (Lanes)_mm512_dpbf16_ps((__m512)sum[c][r], (__m512bh)all, (__m512bh)b[c]);
+    return (Lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 #elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
-                sum[c][r] = (Lanes)vbfdotq_f32((float32x4_t)sum[c][r], (bfloat16x8_t)all, (bfloat16x8_t)b[c]);
+    return (Lanes)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
 #else
-            {
-                sum[c][r] = multiply_add((Lanes)(all << 16), (Lanes)(b[c] << 16), sum[c][r]);
-                sum[c][r] = multiply_add((Lanes)(all & 0xffff0000u), (Lanes)(b[c] & 0xffff0000u), sum[c][r]);
-            }
+    sum = multiply_add((Lanes)(a << 16), (Lanes)(b << 16), sum);
+    return multiply_add((Lanes)(a & 0xffff0000u), (Lanes)(b & 0xffff0000u), sum);
 #endif
+}
+
+// Of four of the inner numbers in bytes.
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)
+static inline IntLanes add_products(LaneBits a, LaneBits b, IntLanes sum) {
+#if defined(__AVX512VNNI__)
+    return (IntLanes)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+#elif defined(__AVXVNNI__)
+    return (IntLanes)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)a, (__m256i)b);
+#else
+    return (IntLanes)vdotq_s32((int32x4_t)sum, (int8x16_t)a, (int8x16_t)b);
+#endif
+}
+#endif
+
+// As many of the inner numbers at once as four bytes of `a` hold; all of them meet each column.
+template <i64 GROUP, class A, class W, class Sum, i64 C, i64 N>
+static ALWAYS_INLINE void product_of_groups(const A *a, const W *panels, i64 inner, Sum (&sum)[C][N]) {
+    for (i64 k = 0; k < inner; k += GROUP) {
+        LaneBits b[C];
+        for (i64 c = 0; c < C; c++) memcpy(&b[c], place(panels, c, k, inner, GROUP), sizeof b[c]);
+        for (i64 r = 0; r < N; r++) {
+            uint32_t group;
+            memcpy(&group, a + r * inner + k, 4);
+            LaneBits all = group - LaneBits{};
+            for (i64 c = 0; c < C; c++) sum[c][r] = add_products(all, b[c], sum[c][r]);
         }
     }
 }
 
-// A row in bytes times panels in bytes, four of the inner numbers at once.
+// Both bf16.
+template <i64 C, i64 N>
+static ALWAYS_INLINE void product(const bf16 *a, const bf16 *panels, i64 inner, Lanes (&sum)[C][N]) {
+    product_of_groups<BF16>(a, panels, inner, sum);
+}
+
+// A row in bytes times panels in bytes.
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)
 template <i64 C, i64 N>
 static ALWAYS_INLINE void product(const Quantum *a, const int8_t *panels, i64 inner, IntLanes (&sum)[C][N]) {
-    for (i64 k = 0; k < inner; k += INT8) {
-        IntLanes b[C];
-        for (i64 c = 0; c < C; c++) memcpy(&b[c], place(panels, c, k, inner, INT8), sizeof b[c]);
-        for (i64 r = 0; r < N; r++) {
-            int32_t four;
-            memcpy(&four, a + r * inner + k, 4);
-            IntLanes all = four - IntLanes{};
-            for (i64 c = 0; c < C; c++)
-#if defined(__AVX512VNNI__)
-                sum[c][r] = (IntLanes)_mm512_dpbusd_epi32((__m512i)sum[c][r], (__m512i)all, (__m512i)b[c]);
-#elif defined(__AVXVNNI__)
-                sum[c][r] = (IntLanes)_mm256_dpbusd_avx_epi32((__m256i)sum[c][r], (__m256i)all, (__m256i)b[c]);
-#else
-                sum[c][r] = (IntLanes)vdotq_s32((int32x4_t)sum[c][r], (int8x16_t)all, (int8x16_t)b[c]);
-#endif
-        }
-    }
+    product_of_groups<INT8>(a, panels, inner, sum);
 }
 #else
 
