@@ -79,8 +79,16 @@ def test_the_structures_are_these() -> None:
     assert set(STRUCTURES) == {"Operation", "Execution", "Search", "Heads", "Sizes"}
 
 
-def test_a_panel_is_as_wide() -> None:
-    assert re.findall(r"\bPANEL = (\d+)", CODE) == [str(layout.PANEL)]
+@pytest.mark.parametrize("name", ["PANEL", "APART"])
+def test_every_size_is_the_same(name: str) -> None:
+    assert re.findall(rf"\b{name} = (\d+)", CODE) == [str(getattr(layout, name))]
+
+
+def test_the_same_rows_lie_apart() -> None:
+    there, = re.findall(r"return (buffer == .*) \? width \+ APART : width;", CODE)
+    assert set(re.findall(r"buffer == (\w+)", there)) == {
+        buffer.name for buffer in layout.Buffer if buffer.stride(32) == 32 + layout.APART}
+    assert {buffer.stride(32) for buffer in layout.Buffer} == {32, 32 + layout.APART}
 
 
 @pytest.mark.parametrize(("before", "after"), [

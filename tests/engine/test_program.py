@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pellucid.engine.layout import Buffer, Execution
+from pellucid.engine.layout import APART, Buffer, Execution
 from pellucid.engine.program import Program
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
@@ -19,7 +19,7 @@ def product(x: Tensor, layer: nn.Linear | Tensor, precision: str) -> Tensor:
     """x [R, D] through `layer`, or times a weight; sums as they are."""
     program = Program(precision, x.shape[1])
     program.multiply(Buffer.LOGITS, layer)
-    buffers = program.buffers(len(x)) | {Buffer.TYPED: x.to(program.dtype)}
+    buffers = program.buffers(len(x)) | {Buffer.TYPED: nn.functional.pad(x, (0, APART)).to(program.dtype)}
     places = np.zeros(Buffer.REMEMBERED, dtype=np.int64)
     for number, buffer in buffers.items():
         places[number] = buffer.data_ptr()

@@ -197,9 +197,9 @@ def _buffers(r: Reach, address: int, widths: dict[int, int], rows: int, sources:
     found = []
     for number, pointer in enumerate(r.addresses(address, max(*widths, Buffer.REMEMBERED - 1) + 1)):
         if pointer and number in widths:
-            item = ITEM_BYTES[Buffer(min(number, Buffer.REMEMBERED)).type_name(r.typed)]
-            count = sources if number == Buffer.SOURCE and sources else rows
-            found.append((pointer, count * widths[number] * item))
+            buffer = Buffer(min(number, Buffer.REMEMBERED))
+            count = sources if buffer == Buffer.SOURCE and sources else rows
+            found.append((pointer, count * buffer.stride(widths[number]) * ITEM_BYTES[buffer.type_name(r.typed)]))
     return found
 
 

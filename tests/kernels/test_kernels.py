@@ -215,6 +215,16 @@ def test_what_is_not_a_number_stays_so() -> None:
     assert linear_cross_entropy(x, torch.randn(9, 32), torch.zeros(4, dtype=torch.long), 0.1).isnan()
 
 
+@pytest.mark.parametrize("size", [4, 41])
+def test_any_nan_that_is_rounded_to_bf16_stays_one(size: int) -> None:
+    """Also that of all ones, 0x7fffffff, to which nothing can be added for rounding."""
+    y = nn.Parameter(torch.randn(3, size).bfloat16())
+    upstream = torch.full((3, size), 0x7fffffff, dtype=torch.int32).view(torch.float32)
+    Dropout(0.5).add(torch.randn(3, size), y).backward(upstream)
+    assert y.grad is not None
+    assert y.grad.isnan().all()
+
+
 def test_other_types_keep_the_plain_equations() -> None:
     assert calls.serve(torch.zeros(1))
     assert not calls.serve(torch.zeros(1, dtype=torch.float64))

@@ -61,8 +61,9 @@ class Stack:
 
     def buffers(self, rows: int) -> dict[int, NDArray[np.uint8]]:
         """Room for so many rows, but not for what is remembered."""
-        return {number: np.empty((rows, width * ITEM_BYTES[Buffer(number).type_name(self.typed)]), dtype=np.uint8)
-                for number, width in self.widths.items() if number < Buffer.REMEMBERED}
+        rooms = ((Buffer(number), width) for number, width in self.widths.items() if number < Buffer.REMEMBERED)
+        return {buffer: np.empty((rows, buffer.stride(width) * ITEM_BYTES[buffer.type_name(self.typed)]),
+                                 dtype=np.uint8) for buffer, width in rooms}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from ctypes import c_float, c_int64, c_void_p
 from enum import IntEnum
 
 PANEL = 16  # columns of a packed weight that lie together
+APART = 16  # numbers between rows that are multiplied
 LANES = 16  # widths are multiples of this: of the floats that a register of any processor holds
 
 
@@ -23,6 +24,10 @@ class Buffer(IntEnum):
     layer."""
 
     STREAM, TYPED, JOINT, ATTENDED, GATES, INNER, SOURCE, LOGITS, BYTES, SCALES, REMEMBERED = range(11)
+
+    def stride(self, width: int) -> int:
+        """Numbers from one row to the next; decoding.h says why."""
+        return width + APART if self in (Buffer.TYPED, Buffer.ATTENDED, Buffer.INNER, Buffer.BYTES) else width
 
     def type_name(self, typed: str) -> str:
         """The type of its numbers among buffers of `typed`, which is "float32" or "bfloat16"."""

@@ -120,8 +120,9 @@ class Program:
 
     def buffers(self, rows: int) -> dict[int, Tensor]:
         """Room for so many rows, but not for what is remembered."""
-        return {number: torch.empty(rows, width, dtype=DTYPES[Buffer(number).type_name(self.typed)])
-                for number, width in self.widths.items() if number < Buffer.REMEMBERED}
+        rooms = ((Buffer(number), width) for number, width in self.widths.items() if number < Buffer.REMEMBERED)
+        return {buffer: torch.empty(rows, buffer.stride(width), dtype=DTYPES[buffer.type_name(self.typed)])
+                for buffer, width in rooms}
 
     def run(self, execution: Execution) -> None:
         """Executes all operations."""

@@ -18,7 +18,7 @@ static void multiply(const Operation &o, const Execution &e, const Member &membe
     const i64 width = WIDE * PANEL, columns = (o.outer + width - 1) / width, blocks = (e.rows + BLOCK - 1) / BLOCK;
     member.share(blocks * columns, [&](i64 task) {
         i64 row = task / columns * BLOCK, end = row + BLOCK < e.rows ? row + BLOCK : e.rows;
-        Out *to = (Out *)e.buffers[o.to] + row * o.outer;
+        Out *to = (Out *)e.buffers[o.to] + row * stride(o.to, o.outer);
         multiply_panels<A, W, Out, KIND>(o, e, row, end, task % columns * width, to);
     });
 }
@@ -33,8 +33,8 @@ static void multiply_either(const Operation &o, const Execution &e, const Member
 // from [R, inner] → bytes 127 · x / max |x|, and what to multiply them with to have x again: NaN, where a row holds
 // NaN or infinity.
 template <class T> static void quantize(const Operation &o, const Execution &e, i64 r) {
-    const T *from = (const T *)e.buffers[o.from] + r * o.inner;
-    Quantum *to = (Quantum *)e.buffers[o.to] + r * o.inner;
+    const T *from = (const T *)e.buffers[o.from] + r * stride(o.from, o.inner);
+    Quantum *to = (Quantum *)e.buffers[o.to] + r * stride(o.to, o.inner);
     Lanes highest = Lanes{} + 1e-30f, no_number = {};
     for (i64 i = 0; i < o.inner; i += LANES) {
         Lanes x = read(from + i);
@@ -64,7 +64,7 @@ static void embed(const Operation &o, const Execution &e, i64 r) {
 template <class T> static void normalize(const Operation &o, const Execution &e, i64 r) {
     i64 d = o.inner;
     float *x = (float *)e.buffers[o.from] + r * d, mean = 0, scale = 1;
-    T *to = (T *)e.buffers[o.to] + r * d;
+    T *to = (T *)e.buffers[o.to] + r * stride(o.to, d);
     if (o.norm == LAYER_NORM || o.norm == STD_NORM) {
         Lanes sum = {};
         for (i64 i = 0; i < d; i += LANES) sum += read(x + i);
@@ -92,8 +92,8 @@ template <class T> static void normalize(const Operation &o, const Execution &e,
 // activation(gate) ⊙ inner of the joint `from` [R, 2·outer] → [R, outer]
 template <class T> static void gate(const Operation &o, const Execution &e, i64 r) {
     i64 f = o.outer;
-    const T *from = (const T *)e.buffers[o.from] + r * o.inner;
-    T *to = (T *)e.buffers[o.to] + r * f;
+    const T *from = (const T *)e.buffers[o.from] + r * stride(o.from, o.inner);
+    T *to = (T *)e.buffers[o.to] + r * stride(o.to, f);
     for (i64 i = 0; i < f; i += LANES) write(to + i, activate(read(from + i), o.activation) * read(from + f + i));
 }
 
@@ -189,8 +189,8 @@ static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads,
 template <class T>
 static inline void attend_row(const Operation &o, const Execution &e, i64 r, const T **keys, i64 seen, float *p) {
     i64 width = o.outer / o.heads;
-    const T *q = (const T *)e.buffers[o.from] + r * o.inner;
-    T *out = (T *)e.buffers[o.to] + r * o.outer;
+    const T *q = (const T *)e.buffers[o.from] + r * stride(o.from, o.inner);
+    T *out = (T *)e.buffers[o.to] + r * stride(o.to, o.outer);
     if (seen == 0) memset(out, 0, o.outer * sizeof(T));
     else if (width == 64) attend_heads<T, 64>(q, keys, seen, o.heads, width, o.scale, p, out);
     else if (width == 32) attend_heads<T, 32>(q, keys, seen, o.heads, width, o.scale, p, out);

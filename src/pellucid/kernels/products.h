@@ -26,14 +26,14 @@ template <class W> static inline const W *place(const W *panels, i64 c, i64 k, i
     return panels + (c / VECTORS * inner + k) * PANEL + c % VECTORS * LANES * group;
 }
 
-// a [N, inner] times the panels, both fp32.
+// a [N, inner], its rows `apart`, times the panels, both fp32.
 template <i64 C, i64 N>
-static ALWAYS_INLINE void product(const float *a, const float *panels, i64 inner, Lanes (&sum)[C][N]) {
+static ALWAYS_INLINE void product(const float *a, i64 apart, const float *panels, i64 inner, Lanes (&sum)[C][N]) {
     for (i64 k = 0; k < inner; k++) {
         Lanes b[C];
         for (i64 c = 0; c < C; c++) b[c] = read(place(panels, c, k, inner, FP32));
         for (i64 r = 0; r < N; r++) {
-            Lanes all = spread(a[r * inner + k]);
+            Lanes all = spread(a[r * apart + k]);
             for (i64 c = 0; c < C; c++) sum[c][r] = multiply_add(all, b[c], sum[c][r]);
         }
     }
@@ -66,13 +66,13 @@ static inline IntLanes add_products(LaneBits a, LaneBits b, IntLanes sum) {
 
 // As many of the inner numbers at once as four bytes of `a` hold; all of them meet each column.
 template <i64 GROUP, class A, class W, class Sum, i64 C, i64 N>
-static ALWAYS_INLINE void product_of_groups(const A *a, const W *panels, i64 inner, Sum (&sum)[C][N]) {
+static ALWAYS_INLINE void product_of_groups(const A *a, i64 apart, const W *panels, i64 inner, Sum (&sum)[C][N]) {
     for (i64 k = 0; k < inner; k += GROUP) {
         LaneBits b[C];
         for (i64 c = 0; c < C; c++) memcpy(&b[c], place(panels, c, k, inner, GROUP), sizeof b[c]);
         for (i64 r = 0; r < N; r++) {
             uint32_t group;
-            memcpy(&group, a + r * inner + k, 4);
+            memcpy(&group, a + r * apart + k, 4);
             LaneBits all = group - LaneBits{};
             for (i64 c = 0; c < C; c++) sum[c][r] = add_products(all, b[c], sum[c][r]);
         }
@@ -81,15 +81,15 @@ static ALWAYS_INLINE void product_of_groups(const A *a, const W *panels, i64 inn
 
 // Both bf16.
 template <i64 C, i64 N>
-static ALWAYS_INLINE void product(const bf16 *a, const bf16 *panels, i64 inner, Lanes (&sum)[C][N]) {
-    product_of_groups<BF16>(a, panels, inner, sum);
+static ALWAYS_INLINE void product(const bf16 *a, i64 apart, const bf16 *panels, i64 inner, Lanes (&sum)[C][N]) {
+    product_of_groups<BF16>(a, apart, panels, inner, sum);
 }
 
 // A row in bytes times panels in bytes.
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)
 template <i64 C, i64 N>
-static ALWAYS_INLINE void product(const Quantum *a, const int8_t *panels, i64 inner, IntLanes (&sum)[C][N]) {
-    product_of_groups<INT8>(a, panels, inner, sum);
+static ALWAYS_INLINE void product(const Quantum *a, i64 apart, const int8_t *panels, i64 inner, IntLanes (&sum)[C][N]) {
+    product_of_groups<INT8>(a, apart, panels, inner, sum);
 }
 #else
 
@@ -126,13 +126,13 @@ static inline IntLanes join_pairs(IntLanes a, IntLanes b) {
 }
 
 template <i64 C, i64 N>
-static ALWAYS_INLINE void product(const Quantum *a, const int8_t *panels, i64 inner, IntLanes (&sum)[C][N]) {
+static ALWAYS_INLINE void product(const Quantum *a, i64 apart, const int8_t *panels, i64 inner, IntLanes (&sum)[C][N]) {
     for (i64 c = 0; c < C; c++) {
         IntLanes half[2][N] = {};
         for (i64 k = 0; k < inner; k += INT8) {
             const int8_t *b = place(panels, c, k, inner, INT8);
             for (i64 r = 0; r < N; r++)
-                for (i64 h = 0; h < 2; h++) half[h][r] = add_pairs(half[h][r], a + r * inner + k, b + h * 2 * LANES);
+                for (i64 h = 0; h < 2; h++) half[h][r] = add_pairs(half[h][r], a + r * apart + k, b + h * 2 * LANES);
         }
         for (i64 r = 0; r < N; r++) sum[c][r] += join_pairs(half[0][r], half[1][r]);
     }
@@ -181,7 +181,7 @@ static ALWAYS_INLINE void put_products(Lanes (&x)[N], const Operation &o, i64 co
     Lanes bias = o.bias ? read_some(o.bias + column, count) : Lanes{};
 #pragma GCC unroll 6
     for (i64 r = 0; r < N; r++) {
-        Out *y = to + r * o.outer + column;
+        Out *y = to + r * stride(o.to, o.outer) + column;
         x[r] += bias;
         if constexpr (KIND == ADD_PRODUCT)
             write_some(y, o.alpha == 0 ? x[r] : multiply_add(spread(o.alpha), read_some(y, count), x[r]), count);
@@ -205,7 +205,7 @@ static ALWAYS_INLINE void put_panels(Lanes (&x)[C][N], const Operation &o, i64 f
 template <class Out, i64 KIND, i64 C, i64 N, class W>
 static void tile(const Operation &o, const Execution &, const W *a, const W *panels, i64, i64 first, Out *to) {
     Lanes sum[C][N] = {};
-    product(a, panels, o.inner, sum);
+    product(a, stride(o.from, o.inner), panels, o.inner, sum);
     put_panels<Out, KIND>(sum, o, first, to);
 }
 
@@ -220,7 +220,7 @@ static void tile(const Operation &o, const Execution &e, const Quantum *a, const
             memcpy(&sum[c][0], o.shift + first + LANES * c, sizeof(IntLanes));
             for (i64 r = 1; r < N; r++) sum[c][r] = sum[c][0];
         }
-    product(a, panels, o.inner, sum);
+    product(a, stride(o.from, o.inner), panels, o.inner, sum);
     const float *scales = (const float *)e.buffers[SCALES] + row;
 #pragma GCC unroll 4
     for (i64 c = 0; c < C; c++) {
@@ -234,9 +234,10 @@ static void tile(const Operation &o, const Execution &e, const Quantum *a, const
 // Rows `row` to `end` - 1 times C registers of columns, N rows at once, then the rest.
 template <class A, class W, class Out, i64 KIND, i64 C, i64 N = TILE>
 static void multiply_rows(const Operation &o, const Execution &e, i64 row, i64 end, i64 first, Out *to) {
-    const A *from = (const A *)e.buffers[o.from] + row * o.inner;
+    const i64 apart = stride(o.from, o.inner), to_apart = stride(o.to, o.outer);
+    const A *from = (const A *)e.buffers[o.from] + row * apart;
     const W *panels = (const W *)o.weight + first * o.inner;
-    for (; row + N <= end; row += N, from += N * o.inner, to += N * o.outer)
+    for (; row + N <= end; row += N, from += N * apart, to += N * to_apart)
         tile<Out, KIND, C, N>(o, e, from, panels, row, first, to);
     if constexpr (N > 1) multiply_rows<A, W, Out, KIND, C, N - 1>(o, e, row, end, first, to);
 }
