@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from pellucid.kernels import calls, cross_entropy
 from pellucid.kernels.compiled import use_kernels
