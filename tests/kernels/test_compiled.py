@@ -112,6 +112,25 @@ def test_a_file_that_is_not_what_was_written_is_compiled_again(compiler: Compile
     assert compiler.file.read_bytes() == whole
 
 
+def test_what_is_compiled_is_on_the_disk_before_it_has_its_name(compiler: Compiler,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed, named, fsync, replace = set[int](), list[str](), os.fsync, os.replace
+
+    def flush(handle: int) -> None:
+        fsync(handle)
+        flushed.add(os.fstat(handle).st_ino)
+
+    def rename(old: Path, new: Path) -> None:
+        assert Path(old).stat().st_ino in flushed
+        named.append(Path(new).suffix)
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(os, "replace", rename)
+    assert isinstance(find_anew(), Library)
+    assert named == [".so", ".sha256"]
+
+
 def test_a_compiler_too_old_for_the_newest_processors_serves_for_older_ones(compiler: Compiler) -> None:
     best, *older = levels_here()
     if not older:
