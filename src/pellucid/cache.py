@@ -61,6 +61,12 @@ def objection(path: Path) -> str | None:
     return None
 
 
+def is_own(path: Path) -> bool:
+    """Whether a file of this user's lies at `path`, and no link: what another one put into a folder while it was open
+    to all stays there when it is closed."""
+    return os.path.lexists(path) and stat.S_ISREG(path.lstat().st_mode) and _is_ours(path.lstat())
+
+
 def tell_of_damage(path: Path, error: Exception) -> None:
     """Warns that what is kept in `path` is not used, and why."""
     reason = error.why or error.what if isinstance(error, UserError) else error

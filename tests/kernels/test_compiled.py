@@ -16,6 +16,7 @@ import pytest
 import torch
 from tests.conftest import load_kernels
 
+from pellucid import cache
 from pellucid.errors import PellucidWarning
 from pellucid.kernels import calls, levels
 from pellucid.kernels.compiled import NAMES, Library, find_library, use_kernels
@@ -110,6 +111,23 @@ def test_a_file_that_is_not_what_was_written_is_compiled_again(compiler: Compile
     assert isinstance(find_anew(), Library)
     assert compiler.runs == 2
     assert compiler.file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_file_that_another_user_put_there_is_compiled_again(is_link: bool, compiler: Compiler,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the folder was open to all; its digest fits."""
+    assert isinstance(find_anew(), Library)
+    file, ours = compiler.file, cache._is_ours
+    if is_link:
+        file.replace(file.with_suffix(".elsewhere"))
+        file.symlink_to(file.with_suffix(".elsewhere"))
+    else:
+        foreign = file.stat().st_ino
+        monkeypatch.setattr(cache, "_is_ours", lambda state: state.st_ino != foreign and ours(state))
+    assert isinstance(find_anew(), Library)
+    assert compiler.runs == 2
+    assert cache.is_own(file)
 
 
 def test_what_is_compiled_is_on_the_disk_before_it_has_its_name(compiler: Compiler,

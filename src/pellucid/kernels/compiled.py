@@ -20,7 +20,7 @@ from ctypes import c_float, c_int64, c_uint32, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cache import cache_folder
+from pellucid.cache import cache_folder, is_own
 from pellucid.errors import PellucidWarning, UserError
 from pellucid.files import sha256, write_bytes, write_text
 from pellucid.kernels.levels import ATEN, HOLD, LEVELS, Level, levels_here, machine
@@ -178,12 +178,12 @@ def compile_kernels(level: Level, compiler: Sequence[str], path: Path) -> None:
 
 def _compiled(level: Level, compiler: tuple[str, ...], cache: Path) -> Library:
     """The file in the cache, named by all that it depends on. What a crash or another hand has changed since it was
-    written is not loaded, but compiled again."""
+    written, or another user has put there, is not loaded, but compiled again."""
     version = subprocess.run([*compiler, "--version"], capture_output=True, check=True, timeout=60).stdout
     parts = [sources_sha256(), level.name, *_FLAGS, *level.flags, *compiler]
     key = hashlib.sha256("\0".join(parts).encode() + version).hexdigest()[:32]
     path = cache / f"{key}.so"
-    digest = sha256(path) if path.exists() else None
+    digest = sha256(path) if is_own(path) else None
     if digest is None or digest != _digest_beside(path):
         with tempfile.TemporaryDirectory() as folder:
             fresh = Path(folder) / "kernels.so"
