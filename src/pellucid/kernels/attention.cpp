@@ -41,30 +41,24 @@ template <i64 W, class T> static inline void write_of(T *p, Lanes x) {
     for (i64 i = 0; i < W && i < LANES; i++) put(p + i, x[i]);
 }
 
-// One head in float: rows as they are, or turned round, so that the keys lie side by side.
+// One head in float, [n, W], filled up to a multiple of FOUR rows with zeros.
+static const i64 FOUR = 4;
+
+static inline i64 filled(i64 n, i64 to) { return (n + to - 1) / to * to; }
+
 template <class T, i64 W> static void rows(const Heads &m, i64 b, i64 h, i64 n, float scale, float *out) {
     const i64 N = registers<W>();
     for (i64 t = 0; t < n; t++)
         for (i64 j = 0; j < N; j++)
             write(out + (t * N + j) * LANES, read_of<W>(at<T>(m, b, h, t) + j * LANES) * scale);
+    for (i64 t = n * N; t < filled(n, FOUR) * N; t++) write(out + t * LANES, Lanes{});
 }
 
-template <i64 W> static void turn(const float *in, i64 n, i64 columns, float *out) {
-    for (i64 t = 0; t < n; t++)
-        for (i64 i = 0; i < W; i++) out[i * columns + t] = in[t * registers<W>() * LANES + i];
-    for (i64 i = 0; i < W; i++)
-        for (i64 t = n; t < columns; t++) out[i * columns + t] = 0;
-}
-
-// x_t Mᵀ for a row x and a turned matrix, up to column `seen`.
-template <i64 W> static inline void times(const float *x, const float *turned, i64 columns, i64 seen, float *out) {
-    for (i64 c = 0; c < seen; c += LANES) {
-        Lanes sum[4] = {};
-        for (i64 i = 0; i < W; i += 4)
-            for (i64 j = 0; j < 4; j++)
-                sum[j] = multiply_add(spread(x[i + j]), read(turned + (i + j) * columns + c), sum[j]);
-        write(out + c, (sum[0] + sum[1]) + (sum[2] + sum[3]));
-    }
+// x · m_s for the first `seen` rows of m, and as many more as fill FOUR.
+template <i64 N> static inline void dots(const float *x, const float *m, i64 seen, float *out) {
+    const i64 w = N * LANES;
+    for (i64 s = 0; s < seen; s += FOUR, m += FOUR * w)
+        totals(dot(x, m, w), dot(x, m + w, w), dot(x, m + 2 * w, w), dot(x, m + 3 * w, w), out + s);
 }
 
 // Σ_s weights[s·stride]·rows[s] over the first n rows.
@@ -95,24 +89,22 @@ static inline void soften(float *p, i64 columns, i64 seen) {
 
 template <class T, i64 W>
 static void attend(const Sizes &z, const Heads &q, const Heads &k, const Heads &v, const Heads &out) {
-    const i64 N = registers<W>(), w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES;
-    const i64 many = z.batch * z.heads;
+    const i64 N = registers<W>(), w = N * LANES, columns = filled(z.keys, LANES);
+    const i64 many = z.batch * z.heads, asked = filled(z.queries, FOUR) * w, seen_of = filled(z.keys, FOUR) * w;
     together(worth_waking(many, 4 * z.queries * z.keys * w), [&](Member &member) {
-        std::unique_ptr<float[]> room(new float[z.queries * w + 2 * z.keys * w + w * columns + columns]);
-        float *qs = room.get(), *ks = qs + z.queries * w, *vs = ks + z.keys * w, *turned = vs + z.keys * w;
-        float *p = turned + w * columns;
+        std::unique_ptr<float[]> room(new float[asked + 2 * seen_of + z.queries * columns]);
+        float *qs = room.get(), *ks = qs + asked, *vs = ks + seen_of, *p = vs + seen_of;
         member.share(many, [&](i64 n) {
             i64 b = n / z.heads, h = n % z.heads;
             rows<T, W>(q, b, h, z.queries, z.scale, qs);
             rows<T, W>(k, b, h, z.keys, 1, ks);
             rows<T, W>(v, b, h, z.keys, 1, vs);
-            turn<W>(ks, z.keys, columns, turned);
+            for (i64 t = 0; t < z.queries; t++) dots<N>(qs + t * w, ks, visible(z, b, t), p + t * columns);
             for (i64 t = 0; t < z.queries; t++) {
                 i64 seen = visible(z, b, t);
                 Lanes sum[N];
-                times<W>(qs + t * w, turned, columns, seen, p);
-                soften(p, columns, seen);
-                mix<N>(p, 1, vs, seen, sum);
+                soften(p + t * columns, columns, seen);
+                mix<N>(p + t * columns, 1, vs, seen, sum);
                 for (i64 j = 0; j < N; j++) write_of<W>(at<T>(out, b, h, t) + j * LANES, sum[j]);
             }
         });
@@ -123,14 +115,12 @@ static void attend(const Sizes &z, const Heads &q, const Heads &k, const Heads &
 template <class T, i64 W>
 static void attend_backward(const Sizes &z, const Heads &q, const Heads &k, const Heads &v, const Heads &go,
                             const Heads &gq, const Heads &gk, const Heads &gv) {
-    const i64 N = registers<W>(), w = N * LANES, columns = (z.keys + LANES - 1) / LANES * LANES;
-    const i64 many = z.batch * z.heads;
+    const i64 N = registers<W>(), w = N * LANES, columns = filled(z.keys, LANES);
+    const i64 many = z.batch * z.heads, asked = filled(z.queries, FOUR) * w, seen_of = filled(z.keys, FOUR) * w;
     together(worth_waking(many, 10 * z.queries * z.keys * w), [&](Member &member) {
-        std::unique_ptr<float[]> room(
-            new float[2 * (z.queries * w + z.keys * w + w * columns + z.queries * columns)]);
-        float *qs = room.get(), *ups = qs + z.queries * w, *ks = ups + z.queries * w, *vs = ks + z.keys * w;
-        float *k_turned = vs + z.keys * w, *v_turned = k_turned + w * columns;
-        float *p = v_turned + w * columns, *ds = p + z.queries * columns;
+        std::unique_ptr<float[]> room(new float[2 * (asked + seen_of + z.queries * columns)]);
+        float *qs = room.get(), *ups = qs + asked, *ks = ups + asked, *vs = ks + seen_of;
+        float *p = vs + seen_of, *ds = p + z.queries * columns;
         member.share(many, [&](i64 n) {
             i64 b = n / z.heads, h = n % z.heads;
             Lanes sum[N];
@@ -138,21 +128,21 @@ static void attend_backward(const Sizes &z, const Heads &q, const Heads &k, cons
             rows<T, W>(go, b, h, z.queries, 1, ups);
             rows<T, W>(k, b, h, z.keys, 1, ks);
             rows<T, W>(v, b, h, z.keys, 1, vs);
-            turn<W>(ks, z.keys, columns, k_turned);
-            turn<W>(vs, z.keys, columns, v_turned);
+            for (i64 t = 0; t < z.queries; t++) {
+                dots<N>(qs + t * w, ks, visible(z, b, t), p + t * columns);
+                dots<N>(ups + t * w, vs, visible(z, b, t), ds + t * columns);
+            }
             for (i64 t = 0; t < z.queries; t++) {
                 i64 seen = visible(z, b, t);
                 float *pt = p + t * columns, *dt = ds + t * columns;
-                times<W>(qs + t * w, k_turned, columns, seen, pt);
                 soften(pt, columns, seen);
-                times<W>(ups + t * w, v_turned, columns, seen, dt);
-                Lanes dots = {};
+                Lanes sums = {};
                 for (i64 s = 0; s < seen; s += LANES)
-                    dots += among_first(seen - s) ? read(pt + s) * read(dt + s) : Lanes{};
-                float dot = total(dots);
+                    sums += among_first(seen - s) ? read(pt + s) * read(dt + s) : Lanes{};
+                float all = total(sums);
                 i64 s = 0;
                 for (; s < seen; s += LANES)
-                    write(dt + s, among_first(seen - s) ? read(pt + s) * (read(dt + s) - dot) : Lanes{});
+                    write(dt + s, among_first(seen - s) ? read(pt + s) * (read(dt + s) - all) : Lanes{});
                 for (; s < columns; s += LANES) write(dt + s, Lanes{});
                 mix<N>(dt, 1, ks, seen, sum);
                 for (i64 j = 0; j < N; j++) write_of<W>(at<T>(gq, b, h, t) + j * LANES, sum[j] * z.scale);

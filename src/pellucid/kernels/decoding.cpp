@@ -100,12 +100,6 @@ template <class T> static void gate(const Operation &o, const Execution &e, i64 
 // ---- attention ------------------------------------------------------------------------------------------------------
 
 // q · k, in partial sums.
-static inline Lanes dot(const float *q, const float *k, i64 width) {
-    Lanes sum = {};
-    for (i64 i = 0; i < width; i += LANES) sum = multiply_add(read(q + i), read(k + i), sum);
-    return sum;
-}
-
 static inline Lanes dot(const bf16 *q, const bf16 *k, i64 width) {
     Lanes sum = {};
     i64 i = 0;
@@ -116,24 +110,6 @@ static inline Lanes dot(const bf16 *q, const bf16 *k, i64 width) {
 #endif
     for (; i < width; i += LANES) sum = multiply_add(read(q + i), read(k + i), sum);
     return sum;
-}
-
-// The sums of four vectors, side by side.
-static inline void totals(Lanes a, Lanes b, Lanes c, Lanes d, float *to) {
-#if defined(__AVX512F__)
-    __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
-    __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps((__m512)c, (__m512)d), _mm512_unpackhi_ps((__m512)c, (__m512)d));
-    __m512 all = _mm512_add_ps(
-        _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))),
-        _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))));
-    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
-    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
-#elif defined(__AVX2__)
-    __m256 all = _mm256_hadd_ps(_mm256_hadd_ps((__m256)a, (__m256)b), _mm256_hadd_ps((__m256)c, (__m256)d));
-    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
-#else
-    vst1q_f32(to, vpaddq_f32(vpaddq_f32((float32x4_t)a, (float32x4_t)b), vpaddq_f32((float32x4_t)c, (float32x4_t)d)));
-#endif
 }
 
 // Σ p[t] · value[t] · scale, N registers at once.

@@ -136,6 +136,31 @@ static inline float largest(Lanes x) {
 }
 #endif
 
+// The sums of four vectors, side by side.
+static inline void totals(Lanes a, Lanes b, Lanes c, Lanes d, float *to) {
+#if defined(__AVX512F__)
+    __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
+    __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps((__m512)c, (__m512)d), _mm512_unpackhi_ps((__m512)c, (__m512)d));
+    __m512 all = _mm512_add_ps(
+        _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))),
+        _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd))));
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+#elif defined(__AVX2__)
+    __m256 all = _mm256_hadd_ps(_mm256_hadd_ps((__m256)a, (__m256)b), _mm256_hadd_ps((__m256)c, (__m256)d));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
+#else
+    vst1q_f32(to, vpaddq_f32(vpaddq_f32((float32x4_t)a, (float32x4_t)b), vpaddq_f32((float32x4_t)c, (float32x4_t)d)));
+#endif
+}
+
+// a · b of a whole number of registers, in partial sums.
+static inline Lanes dot(const float *a, const float *b, i64 width) {
+    Lanes sum = {};
+    for (i64 i = 0; i < width; i += LANES) sum = multiply_add(read(a + i), read(b + i), sum);
+    return sum;
+}
+
 static inline Lanes spread(float x) { return x - Lanes{}; }
 static inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }  // b, if one is NaN
 
