@@ -26,19 +26,30 @@ static inline i64 visible(const Sizes &z, i64 b, i64 t) {
     return z.causal && t + 1 < keys ? t + 1 : keys;
 }
 
-// How many registers hold a row of a head of W numbers; of a row that does not fill one, the rest is 0.
+// How many registers hold a row of a head of W numbers; of a row that fills only half of one, the rest is 0.
 template <i64 W> constexpr i64 registers() { return (W + LANES - 1) / LANES; }
+
+#if defined(__AVX512F__)
+static inline Lanes read_half(const float *p) { return (Lanes)_mm512_zextps256_ps512(_mm256_loadu_ps(p)); }
+static inline Lanes read_half(const bf16 *p) {
+    __m256i half = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return (Lanes)_mm512_zextsi256_si512(_mm256_slli_epi32(half, 16));
+}
+template <class T> static inline void write_half(T *p, Lanes x) {
+    T all[LANES];
+    write(all, x);
+    memcpy(p, all, sizeof all / 2);
+}
+#endif
 
 template <i64 W, class T> static inline Lanes read_of(const T *p) {
     if constexpr (W >= LANES) return read(p);
-    float room[LANES] = {};
-    for (i64 i = 0; i < W && i < LANES; i++) room[i] = get(p[i]);
-    return read(room);
+    else return read_half(p);
 }
 
 template <i64 W, class T> static inline void write_of(T *p, Lanes x) {
-    if constexpr (W >= LANES) return write(p, x);
-    for (i64 i = 0; i < W && i < LANES; i++) put(p + i, x[i]);
+    if constexpr (W >= LANES) write(p, x);
+    else write_half(p, x);
 }
 
 // One head in float, [n, W], filled up to a multiple of FOUR rows with zeros.
