@@ -98,7 +98,7 @@ def test_a_label_that_training_never_saw_is_placed(tmp_path: Path, opened: Any) 
 
 def test_it_is_read_from_files_that_stay_on_the_disk(opened: Any, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _, _ = opened()
-    assert isinstance(first.source.tokens, np.memmap)
+    assert isinstance(first.source.tokens.base, np.memmap)
     (folder,) = cache.iterdir()
     monkeypatch.setattr("pellucid.data.corpus._encode", lambda *arguments: pytest.fail("encoded again"))
     again, _, _ = opened()

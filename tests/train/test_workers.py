@@ -194,7 +194,7 @@ def test_a_run_goes_on_with_as_many_workers_as_it_began_with(tmp_path: Path, tin
 @forks
 def test_the_number_follows_threads_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    assert [choose_workers(None, tokens).count for tokens in (1, 511, 512, 1023, 10**6)] == [1, 1, 2, 3, 4]
+    assert [choose_workers(None, tokens).count for tokens in (1, 1023, 1024, 2047, 10**6)] == [1, 1, 2, 3, 4]
     assert choose_workers(7, 1) == Workers(7, 1)
     monkeypatch.setattr("pellucid.train.workers.can_fork", lambda: False)
     assert choose_workers(7, 10**6) == Workers(1, None)

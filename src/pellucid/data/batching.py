@@ -132,10 +132,8 @@ def _pad(sequences: Sequences, examples: NDArray[np.int64]) -> tuple[Tensor, Ten
 
 def pad(rows: Sequence[Ids]) -> tuple[Tensor, Tensor | None]:
     """Rows of ids → [B, longest] with padding at the end, and which are real (None when all are)."""
-    longest = max(map(len, rows))
-    ids = np.full((len(rows), longest), PAD, dtype=np.int64)
-    for line, row in zip(ids, rows, strict=True):
-        line[: len(row)] = row
     lengths = np.asarray([len(row) for row in rows])
-    real = None if (lengths == longest).all() else torch.from_numpy(np.arange(longest) < lengths[:, None])
-    return torch.from_numpy(ids), real
+    real = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(real.shape, PAD, dtype=np.int64)
+    ids[real] = np.concatenate(rows)
+    return torch.from_numpy(ids), None if real.all() else torch.from_numpy(real)

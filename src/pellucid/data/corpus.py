@@ -57,7 +57,7 @@ class Sequences:
     """Many sequences of ids in one flat array: sequence i is tokens[offsets[i]:offsets[i + 1]]."""
 
     def __init__(self, tokens: Ids, offsets: NDArray[np.int64]) -> None:
-        self.tokens = tokens
+        self.tokens: Ids = tokens.view(np.ndarray)  # slices of np.memmap itself take five times as long
         self.offsets = offsets
         self.lengths: NDArray[np.int64] = np.diff(offsets)
 

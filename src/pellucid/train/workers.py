@@ -31,7 +31,7 @@ from pellucid.errors import UserError
 Tensors = dict[str, Tensor]
 Task = Callable[[int, Tensors], list[float]]  # of a worker's number and what it is sent; numbers alone come back
 _LINE = 16  # floats in a line of the cache, which every tensor begins with
-_TOKENS = 256  # source and target tokens of a part that is worth a worker
+_TOKENS = 512  # source and target tokens of a part that is worth a worker
 
 
 def can_fork() -> bool:
