@@ -178,14 +178,16 @@ static inline Lanes read_some(const float *from, i64 count) {
 // `alpha` times what is there.
 template <class Out, i64 KIND, i64 N>
 static ALWAYS_INLINE void put_products(Lanes (&x)[N], const Operation &o, i64 column, i64 count, Out *to) {
-    Lanes bias = o.bias ? read_some(o.bias + column, count) : Lanes{};
+    const Lanes bias = o.bias ? read_some(o.bias + column, count) : Lanes{};
+    const i64 apart = stride(o.to, o.outer), activation = o.activation;
+    const float alpha = o.alpha;
+    to += column;
 #pragma GCC unroll 6
-    for (i64 r = 0; r < N; r++) {
-        Out *y = to + r * stride(o.to, o.outer) + column;
+    for (i64 r = 0; r < N; r++, to += apart) {
         x[r] += bias;
         if constexpr (KIND == ADD_PRODUCT)
-            write_some(y, o.alpha == 0 ? x[r] : multiply_add(spread(o.alpha), read_some(y, count), x[r]), count);
-        else write_some(y, o.activation == LINEAR ? x[r] : activate(x[r], o.activation), count);
+            write_some(to, alpha == 0 ? x[r] : multiply_add(spread(alpha), read_some(to, count), x[r]), count);
+        else write_some(to, activation == LINEAR ? x[r] : activate(x[r], activation), count);
     }
 }
 

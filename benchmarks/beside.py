@@ -1,0 +1,114 @@
+"""Training and decoding beside a process that is always busy: `python -m benchmarks.beside RECIPE … [--key=value …]`.
+
+Each recipe is trained for some seconds alone and as long beside the other process, in turns; then the lines of its
+test split are decoded by the command line, alone and beside it. Speeds are source and target tokens a second of
+updates, and lines a second of the whole command; medians. On two cores a fair share beside one other process is three
+quarters; half is what a program has that uses one of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pellucid.data.splits import open_splits
+from pellucid.runs.run import load
+
+PELLUCID = [sys.executable, "-m", "pellucid"]
+
+
+@contextlib.contextmanager
+def neighbour(is_there: bool) -> Iterator[None]:
+    """A busy process, while this lasts; or none."""
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if is_there else None
+    try:
+        yield
+    finally:
+        if busy is not None:
+            busy.kill()
+            busy.wait()
+
+
+def updates_of(run: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl that tell of updates; none before the first is written."""
+    path = run / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    return [line for line in map(json.loads, (line for line in lines if line.endswith("\n")))
+            if line["event"] == "train"]
+
+
+def train(recipe: str, more: list[str], run: Path, seconds: float) -> float:
+    """Tokens a second of a training that is stopped after so many seconds of updates; it goes on where it was."""
+    begun = updates_of(run)
+    log = run.with_suffix(".log").open("a")
+    process = subprocess.Popen([*PELLUCID, "train", recipe, "--out", str(run), "--train.log_every", "5",
+                                "--train.validate_every", "40", *more], stdout=log, stderr=log)
+    while process.poll() is None:
+        time.sleep(0.1)
+        lines = updates_of(run)[len(begun):]
+        if len(lines) > 1 and lines[-1]["seconds"] - lines[0]["seconds"] > seconds and (run / "best.json").exists():
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+    first, *_, last = updates_of(run)[len(begun):]
+    tokens = sum(last[side] - first[side] for side in ("source_tokens", "target_tokens"))
+    return float(tokens / (last["seconds"] - first["seconds"]))
+
+
+def decode(run: Path, lines: int) -> float:
+    """Lines a second of the command that decodes the first so many of the test split."""
+    of_run = load(run)
+    test = open_splits(of_run.config, run)["test"]
+    source = run / "test.txt"
+    texts = [text for text, _ in itertools.islice(test, lines)]
+    source.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    verb = "classify" if of_run.config.task == "classification" else "generate"
+    started = time.perf_counter()
+    subprocess.run([*PELLUCID, verb, str(run), "--input", str(source), "--output", os.devnull], check=True,
+                   stderr=subprocess.DEVNULL)
+    return len(texts) / (time.perf_counter() - started)
+
+
+def measure(recipe: str, more: list[str], seconds: float, lines: int, repeat: int) -> str:
+    """A line of the table."""
+    rates: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        for is_busy in [False, True] * repeat:
+            with neighbour(is_busy):
+                rates.setdefault(f"train {is_busy}", []).append(train(recipe, more, run, seconds))
+        decode(run, lines)  # the first one packs the weights
+        for is_busy in [False, True] * repeat:
+            with neighbour(is_busy):
+                rates.setdefault(f"decode {is_busy}", []).append(decode(run, lines))
+    middle = {name: statistics.median(found) for name, found in rates.items()}
+    return "  ".join([f"{recipe:26}", *(
+        f"{what} {middle[f'{what} False']:9,.0f} → {middle[f'{what} True']:9,.0f}  × "
+        f"{middle[f'{what} True'] / middle[f'{what} False']:.2f}" for what in ("train", "decode"))])
+
+
+def main() -> None:
+    """Prints a line for each recipe; what it does not know goes to `pellucid train`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", nargs="+")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of updates in each training")
+    parser.add_argument("--lines", type=int, default=1000, help="to decode")
+    parser.add_argument("--repeat", type=int, default=2)
+    args, more = parser.parse_known_args()
+    for recipe in args.recipe:
+        print(measure(recipe, more, args.seconds, args.lines, args.repeat), flush=True)
+
+
+if __name__ == "__main__":
+    main()
