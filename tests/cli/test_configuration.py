@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import string
 from collections.abc import Callable
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pellucid.cli.arguments import dotted_keys
-from pellucid.config import RunConfig
+from pellucid.cli.arguments import dotted_keys, read_config, split_overrides
+from pellucid.config import RunConfig, TrainConfig
+from pellucid.errors import ConfigError
 
 NO_DATA = {"data": {"train": "/nowhere/train.tsv"}}  # reading it would be exit 3
 
@@ -167,3 +169,23 @@ def test_nothing_to_train_on(refused: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("words", [["--data.train.source", "a"], ["--data.train.target", "b"]])
 def test_half_a_pair_of_files(refused: Callable[..., Any], words: list[str]) -> None:
     refused({"seed": 1}, *words).says(2, "source and target")
+
+
+def train_of(*words: str) -> TrainConfig:
+    """Of the recipe `copy`, which has epochs and batch_sentences, with these flags."""
+    return read_config("copy", split_overrides(words)[1]).train
+
+
+def test_what_is_given_counts_whatever_stands_in_for_it_in_the_file() -> None:
+    recipe = train_of()
+    assert (recipe.epochs, recipe.batch_sentences) == (20, 30)
+    assert train_of("--train.steps", "600") == dataclasses.replace(recipe, steps=600, epochs=None)
+    assert train_of("--train.batch_tokens=50") == dataclasses.replace(recipe, batch_tokens=50, batch_sentences=None)
+    assert train_of("--train.steps=9", "--train.epochs=null").steps == 9
+    assert train_of("--train.epochs", "3") == dataclasses.replace(recipe, epochs=3)
+
+
+@pytest.mark.parametrize(("key", "stand_in"), [("steps", "epochs"), ("batch_tokens", "batch_sentences")])
+def test_a_key_and_what_stands_in_for_it_are_not_given_at_once(key: str, stand_in: str) -> None:
+    with pytest.raises(ConfigError, match=rf"train\.{key} and train\.{stand_in} are given at once"):
+        train_of(f"--train.{key}", "7", f"--train.{stand_in}", "8")

@@ -38,9 +38,9 @@ TEXTS |= {f"data/multi30k/{file}.{language}": (split, side)
 TEXTS |= {"data/multi30k/few.en": ("validation", 0), "data/multi30k/few.de": ("validation", 1),
           "data/multi30k/text.txt": ("train", 0), "data/multi30k/text-validation.txt": ("validation", 0)}
 REVIEWS = "data/reviews.tsv"
-TOY = ["--train.steps", "2", "--train.epochs", "null", "--train.validate_every", "2", "--train.batch_sentences", "20",
-       "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2", "--model.encoder_layers", "1",
-       "--model.decoder_layers", "1", "--decode.max_length", "24"]
+TOY = ["--train.steps", "2", "--train.epochs", "null", "--train.validate_every", "2", "--train.batch_tokens", "150",
+       "--train.batch_sentences", "null", "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2",
+       "--model.encoder_layers", "1", "--model.decoder_layers", "1", "--decode.max_length", "24"]
 TOY_DATA = ["--data.generated.train", "80", "--data.generated.validation", "20", "--data.generated.test", "60"]
 NOT_RUN = {("source", ".venv/bin/activate"), (".ci/run",)}  # part of a set-up that the reader does
 
