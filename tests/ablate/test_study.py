@@ -61,6 +61,16 @@ def test_values_of_every_kind_are_levels(study: Make) -> None:
                             "clip_norm null, betas [0.9, 0.98]", "clip_norm null, betas [0.9, 0.999]"]
 
 
+def test_what_a_study_gives_counts_whatever_stands_in_for_it_in_the_recipe(study: Make) -> None:
+    """`copy` has batch_sentences."""
+    made = study({"base": "copy", "common": {}, "factors": {"train.batch_tokens": [50, 60]}})
+    assert [(cell.config.train.batch_tokens, cell.config.train.batch_sentences) for cell in cells_of(made)] == [
+        (50, None), (60, None)]
+    made = study({"base": "copy", "common": {}}, flags={"train": {"batch_tokens": 70}})
+    assert {(cell.config.train.batch_tokens, cell.config.train.batch_sentences) for cell in cells_of(made)} == {
+        (70, None)}
+
+
 def test_flags_hold_for_all_cells_and_factors_stand_above_them(study: Make) -> None:
     made = study(flags={"model": {"d_ff": 8, "dropout": 0.3}})
     assert {cell.config.model.dropout for cell in cells_of(made)} == {0.3}

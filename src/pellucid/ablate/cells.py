@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 from pellucid.ablate.study import Budget, Study, level_name
 from pellucid.config import RunConfig
-from pellucid.config.mapping import differences, from_mapping
-from pellucid.config.reader import merge
+from pellucid.config.mapping import differences, from_mapping, override
 from pellucid.errors import ConfigError
 from pellucid.model.build import check
 
@@ -91,8 +90,8 @@ def _compared_with(study: Study, levels: dict[str, str]) -> dict[str, str]:
 def _config(study: Study, levels: dict[str, str], label: str) -> RunConfig:
     mapping = study.mapping
     for factor, level in levels.items():
-        mapping = merge(mapping, study.factors[factor].levels[level])
-    mapping = merge(mapping, {"seed": study.seeds[0], "train": {"epochs": None, "steps": study.budget.steps or 1}})
+        mapping = override(mapping, study.factors[factor].levels[level])
+    mapping = override(mapping, {"seed": study.seeds[0], "train": {"steps": study.budget.steps or 1}})
     config = from_mapping(mapping)
     try:
         check(config.model)

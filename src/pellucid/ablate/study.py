@@ -11,7 +11,7 @@ from typing import Any, Literal
 import yaml
 
 from pellucid.config import Generated, RunConfig
-from pellucid.config.mapping import from_mapping
+from pellucid.config.mapping import from_mapping, override
 from pellucid.config.reader import merge, nest, read_dataclass, unknown_key
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
@@ -124,7 +124,7 @@ def read_study(name: str, overrides: dict[str, Any]) -> Study:
         raise ConfigError(f"the study has no {missing[0]}", where=name)
     file: StudyFile = read_dataclass(StudyFile, shipped.mapping)
     base = read_recipe(file.base).mapping
-    mapping = merge(merge(base, undotted(file.common, "common")), overrides)
+    mapping = override(override(base, undotted(file.common, "common")), overrides)
     config = from_mapping(mapping)
     factors = {str(factor): _factor(str(factor), values) for factor, values in file.factors.items()}
     if not factors:

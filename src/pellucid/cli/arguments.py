@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 import tyro
 
 from pellucid.config import RunConfig, Split
-from pellucid.config.mapping import from_mapping
+from pellucid.config.mapping import from_mapping, override
 from pellucid.config.reader import merge, nest, unknown_key
 from pellucid.config.strict_yaml import read_yaml
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
 
 Arguments = TypeVar("Arguments")
-_STANDS_IN = {"steps": "epochs", "batch_tokens": "batch_sentences"}  # keys of `train`
 
 
 def parse(kind: type[Arguments], program: str, words: Sequence[str]) -> Arguments:
@@ -82,22 +81,6 @@ def read_config(name: str, overrides: dict[str, Any]) -> RunConfig:
     """The configuration of a recipe or YAML file, with the overrides on top.
 
     Raises:
-        ConfigError: no such recipe or file; what the strict reader refuses; see `lay_on`.
+        ConfigError: no such recipe or file; what the strict reader refuses; see `override`.
     """
-    return lay_on(read_recipe(name).mapping, overrides)
-
-
-def lay_on(mapping: dict[str, Any], overrides: dict[str, Any]) -> RunConfig:
-    """The configuration with the overrides on top: what is given counts, whatever stands in for it in the file.
-
-    Raises:
-        ConfigError: a key and what stands in for it are given at once; what the strict reader refuses.
-    """
-    train = overrides.get("train", {})
-    for key, stand_in in _STANDS_IN.items():
-        if key in train and train.get(stand_in) is not None:
-            raise ConfigError(f"train.{key} and train.{stand_in} are given at once", where=f"train.{key}",
-                              why=f"train.{stand_in} stands in for train.{key}", fix="give one of them")
-        if key in train:
-            mapping = merge(mapping, {"train": {stand_in: None}})
-    return from_mapping(merge(mapping, overrides))
+    return from_mapping(override(read_recipe(name).mapping, overrides))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from pellucid.cli.arguments import lay_on, parse_with_overrides, read_config
+from pellucid.cli.arguments import parse_with_overrides, read_config
 from pellucid.config import RunConfig
-from pellucid.config.mapping import to_mapping
+from pellucid.config.mapping import from_mapping, override, to_mapping
 
 if TYPE_CHECKING:
     from pellucid.doctor.checkup import Checkup
@@ -59,7 +59,7 @@ def main(program: str, words: Sequence[str]) -> int:
 def _of_run(run: Path, overrides: dict[str, Any]) -> RunConfig:
     from pellucid.runs.folder import read_config as read_run_config
 
-    return lay_on(to_mapping(read_run_config(run)), overrides)
+    return from_mapping(override(to_mapping(read_run_config(run)), overrides))
 
 
 def as_text(report: Checkup, subject: str, width: int) -> Iterator[str]:

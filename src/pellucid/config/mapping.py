@@ -5,7 +5,10 @@ from typing import Any
 
 from pellucid.config import RunConfig
 from pellucid.config.checks import check_pairs, check_ranges
-from pellucid.config.reader import read_dataclass
+from pellucid.config.reader import merge, read_dataclass
+from pellucid.errors import ConfigError
+
+_STANDS_IN = {"steps": "epochs", "batch_tokens": "batch_sentences"}  # keys of `train`, and what is used in their place
 
 
 def from_mapping(mapping: dict[str, Any]) -> RunConfig:
@@ -18,6 +21,23 @@ def from_mapping(mapping: dict[str, Any]) -> RunConfig:
     check_ranges(_flatten(to_mapping(config)))
     check_pairs(config)
     return config
+
+
+def override(mapping: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`mapping` with `over` laid on top: what `over` gives counts, whatever stands in for it in `mapping`.
+
+    Raises:
+        ConfigError: `over` gives a key and what stands in for it.
+    """
+    train = over.get("train")
+    if not isinstance(train, dict):  # nothing, or what the reader will refuse
+        return merge(mapping, over)
+    given = {key: stand_in for key, stand_in in _STANDS_IN.items() if key in train}
+    for key, stand_in in given.items():
+        if train.get(stand_in) is not None:
+            raise ConfigError(f"train.{key} and train.{stand_in} are given at once", where=f"train.{key}",
+                              why=f"train.{stand_in} stands in for train.{key}", fix="give one of them")
+    return merge(mapping, merge({"train": dict.fromkeys(given.values())}, over))
 
 
 def to_mapping(config: RunConfig) -> dict[str, Any]:

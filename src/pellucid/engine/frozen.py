@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pellucid.cache import tell_of_damage
 from pellucid.engine import verify
-from pellucid.engine.layout import ITEM_BYTES, SUFFIX, Buffer, Execution, Operation, Search
+from pellucid.engine.layout import ITEM_BYTES, SUFFIX, Buffer, Execution, Operation, Search, row_rooms
 from pellucid.errors import CheckpointError
 from pellucid.files import is_kept, read_json, write_folder, write_json
 from pellucid.search.options import Hypothesis, SearchOptions, Specials, hypothesis, largest_penalties, length_penalty
@@ -61,9 +61,8 @@ class Stack:
 
     def buffers(self, rows: int) -> dict[int, NDArray[np.uint8]]:
         """Room for so many rows, but not for what is remembered."""
-        rooms = ((Buffer(number), width) for number, width in self.widths.items() if number < Buffer.REMEMBERED)
-        return {buffer: np.empty((rows, buffer.stride(width) * ITEM_BYTES[buffer.type_name(self.typed)]),
-                                 dtype=np.uint8) for buffer, width in rooms}
+        return {buffer: np.empty((rows, numbers * ITEM_BYTES[kind]), dtype=np.uint8)
+                for buffer, (numbers, kind) in row_rooms(self.widths, self.typed).items()}
 
 
 @dataclass(frozen=True)

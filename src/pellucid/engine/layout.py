@@ -2,6 +2,7 @@
 name by name; what they mean stands there."""
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import c_float, c_int64, c_void_p
 from enum import IntEnum
 
@@ -34,6 +35,13 @@ class Buffer(IntEnum):
         if self in (Buffer.STREAM, Buffer.LOGITS, Buffer.SCALES):
             return "float32"
         return "int16" if self == Buffer.BYTES else typed
+
+
+def row_rooms(widths: Mapping[int, int], typed: str) -> dict[Buffer, tuple[int, str]]:
+    """Of each buffer with rows of so many numbers, but for what is remembered: the numbers that a row has room for, and
+    their type."""
+    found = ((Buffer(number), width) for number, width in widths.items() if number < Buffer.REMEMBERED)
+    return {buffer: (buffer.stride(width), buffer.type_name(typed)) for buffer, width in found}
 
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "int16": 2}

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pellucid.engine.frozen import Stack
-from pellucid.engine.layout import PANEL, Activation, Buffer, Execution, Group, Kind, Norm, Operation
+from pellucid.engine.layout import PANEL, Activation, Buffer, Execution, Group, Kind, Norm, Operation, row_rooms
 from pellucid.kernels import calls
 from pellucid.nn.embeddings import Embedding
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
@@ -120,9 +120,8 @@ class Program:
 
     def buffers(self, rows: int) -> dict[int, Tensor]:
         """Room for so many rows, but not for what is remembered."""
-        rooms = ((Buffer(number), width) for number, width in self.widths.items() if number < Buffer.REMEMBERED)
-        return {buffer: torch.empty(rows, buffer.stride(width), dtype=DTYPES[buffer.type_name(self.typed)])
-                for buffer, width in rooms}
+        return {buffer: torch.empty(rows, numbers, dtype=DTYPES[kind])
+                for buffer, (numbers, kind) in row_rooms(self.widths, self.typed).items()}
 
     def run(self, execution: Execution) -> None:
         """Executes all operations."""

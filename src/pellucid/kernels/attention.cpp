@@ -52,23 +52,22 @@ template <i64 W, class T> static inline void write_of(T *p, Lanes x) {
     else write_half(p, x);
 }
 
-// One head in float, [n, W], filled up to a multiple of FOUR rows with zeros.
-static const i64 FOUR = 4;
+// The least multiple of `unit` that is n or more.
+static inline i64 filled(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
 
-static inline i64 filled(i64 n, i64 to) { return (n + to - 1) / to * to; }
-
+// One head in float, [n, W], filled up to a multiple of TOTALS rows with zeros.
 template <class T, i64 W> static void rows(const Heads &m, i64 b, i64 h, i64 n, float scale, float *out) {
     const i64 N = registers<W>();
     for (i64 t = 0; t < n; t++)
         for (i64 j = 0; j < N; j++)
             write(out + (t * N + j) * LANES, read_of<W>(at<T>(m, b, h, t) + j * LANES) * scale);
-    for (i64 t = n * N; t < filled(n, FOUR) * N; t++) write(out + t * LANES, Lanes{});
+    for (i64 t = n * N; t < filled(n, TOTALS) * N; t++) write(out + t * LANES, Lanes{});
 }
 
-// x · m_s for the first `seen` rows of m, and as many more as fill FOUR.
+// x · m_s for the first `seen` rows of m, and as many more as fill TOTALS.
 template <i64 N> static inline void dots(const float *x, const float *m, i64 seen, float *out) {
     const i64 w = N * LANES;
-    for (i64 s = 0; s < seen; s += FOUR, m += FOUR * w)
+    for (i64 s = 0; s < seen; s += TOTALS, m += TOTALS * w)
         totals(dot(x, m, w), dot(x, m + w, w), dot(x, m + 2 * w, w), dot(x, m + 3 * w, w), out + s);
 }
 
@@ -101,10 +100,11 @@ static inline void soften(float *p, i64 columns, i64 seen) {
 template <class T, i64 W>
 static void attend(const Sizes &z, const Heads &q, const Heads &k, const Heads &v, const Heads &out) {
     const i64 N = registers<W>(), w = N * LANES, columns = filled(z.keys, LANES);
-    const i64 many = z.batch * z.heads, asked = filled(z.queries, FOUR) * w, seen_of = filled(z.keys, FOUR) * w;
+    const i64 query_room = filled(z.queries, TOTALS) * w, key_room = filled(z.keys, TOTALS) * w;
+    const i64 many = z.batch * z.heads;
     together(worth_waking(many, 4 * z.queries * z.keys * w), [&](Member &member) {
-        std::unique_ptr<float[]> room(new float[asked + 2 * seen_of + z.queries * columns]);
-        float *qs = room.get(), *ks = qs + asked, *vs = ks + seen_of, *p = vs + seen_of;
+        std::unique_ptr<float[]> room(new float[query_room + 2 * key_room + z.queries * columns]);
+        float *qs = room.get(), *ks = qs + query_room, *vs = ks + key_room, *p = vs + key_room;
         member.share(many, [&](i64 n) {
             i64 b = n / z.heads, h = n % z.heads;
             rows<T, W>(q, b, h, z.queries, z.scale, qs);
@@ -127,11 +127,12 @@ template <class T, i64 W>
 static void attend_backward(const Sizes &z, const Heads &q, const Heads &k, const Heads &v, const Heads &go,
                             const Heads &gq, const Heads &gk, const Heads &gv) {
     const i64 N = registers<W>(), w = N * LANES, columns = filled(z.keys, LANES);
-    const i64 many = z.batch * z.heads, asked = filled(z.queries, FOUR) * w, seen_of = filled(z.keys, FOUR) * w;
+    const i64 query_room = filled(z.queries, TOTALS) * w, key_room = filled(z.keys, TOTALS) * w;
+    const i64 many = z.batch * z.heads;
     together(worth_waking(many, 10 * z.queries * z.keys * w), [&](Member &member) {
-        std::unique_ptr<float[]> room(new float[2 * (asked + seen_of + z.queries * columns)]);
-        float *qs = room.get(), *ups = qs + asked, *ks = ups + asked, *vs = ks + seen_of;
-        float *p = vs + seen_of, *ds = p + z.queries * columns;
+        std::unique_ptr<float[]> room(new float[2 * (query_room + key_room + z.queries * columns)]);
+        float *qs = room.get(), *ups = qs + query_room, *ks = ups + query_room, *vs = ks + key_room;
+        float *p = vs + key_room, *ds = p + z.queries * columns;
         member.share(many, [&](i64 n) {
             i64 b = n / z.heads, h = n % z.heads;
             Lanes sum[N];

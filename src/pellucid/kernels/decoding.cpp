@@ -139,7 +139,7 @@ static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads,
     for (i64 h = 0; h < heads; h++) {
         const T *query = q + h * width;
         float *score = p + h * filled;
-        for (i64 t = 0; t < seen; t += 4)
+        for (i64 t = 0; t < seen; t += TOTALS)
             totals(dot(query, keys[t] + h * width, width), dot(query, keys[t + 1] + h * width, width),
                    dot(query, keys[t + 2] + h * width, width), dot(query, keys[t + 3] + h * width, width), score + t);
         for (i64 t = seen; t < filled; t++) score[t] = -3e38f;  // e^x of it is nothing beside 1

@@ -136,7 +136,9 @@ static inline float largest(Lanes x) {
 }
 #endif
 
-// The sums of four vectors, side by side.
+static const i64 TOTALS = 4;
+
+// The sums of TOTALS vectors, side by side.
 static inline void totals(Lanes a, Lanes b, Lanes c, Lanes d, float *to) {
 #if defined(__AVX512F__)
     __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
