@@ -125,6 +125,19 @@ def _r_drop(r: Reach, logits: int, targets: int, *others: Any) -> None:
         r.writes(each, rows * _FLOAT)
 
 
+def _clip(r: Reach, gradients: int, sizes: int, count: int, _: float, norm: int) -> None:
+    for gradient, size in zip(r.addresses(gradients, count), r.numbers(sizes, count), strict=True):
+        r.writes(gradient, size * _FLOAT)
+    r.writes(norm, _FLOAT)
+
+
+def _adam(r: Reach, *arguments: Any) -> None:
+    *lists, sizes, count = arguments[:7]
+    for number, each in enumerate(lists):
+        for pointer, size in zip(r.addresses(each, count), r.numbers(sizes, count), strict=True):
+            (r.reads if number == 1 else r.writes)(pointer, (1 if number == 4 else size) * _FLOAT)
+
+
 # ---- attention.cpp --------------------------------------------------------------------------------------------------
 
 
@@ -248,4 +261,4 @@ FUNCTIONS: dict[str, Callable[..., None]] = {
     "drop": _drop, "drop_float_to": _drop_float_to, "add_dropped": _add_dropped, "layer_norm": _layer_norm,
     "layer_norm_backward": _layer_norm_backward, "attend": _attend, "attend_backward": _attend_backward,
     "soften_rows": _soften_rows, "soften_rows_backward": _soften_rows_backward, "exponentiate": _exponentiate,
-    "r_drop": _r_drop, "execute": _execute, "rank": _rank, "search": _search}
+    "r_drop": _r_drop, "clip": _clip, "adam": _adam, "execute": _execute, "rank": _rank, "search": _search}

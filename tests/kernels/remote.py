@@ -17,6 +17,8 @@ from tests.kernels.reach import Reach, reach
 from pellucid.kernels.compiled import NAMES, Library
 from pellucid.kernels.levels import Level
 
+FLOATS = (ctypes.c_float, ctypes.c_double)
+
 
 class Remote(Library):
     """What `Library` is, with all that the functions touch sent to a driver, and what they wrote fetched.
@@ -44,7 +46,7 @@ class Remote(Library):
 
     def _make(self, name: str, *arguments: Any) -> None:
         types = NAMES[name]
-        plain = [_number(a) if t is not ctypes.c_float else float(a) for a, t in zip(arguments, types, strict=True)]
+        plain = [float(a) if t in FLOATS else _number(a) for a, t in zip(arguments, types, strict=True)]
         self.send(name, plain, reach(name, plain))
 
     def send(self, name: str, arguments: list[Any], touched: Reach) -> None:
@@ -116,7 +118,7 @@ def _number(argument: Any) -> int:
 
 def _parameter(argument: Any, kind: Any, blocks: Blocks) -> tuple[float, int, int]:
     """As driver.cpp's Parameter has it: number, whole number or place, block."""
-    if kind is ctypes.c_float:
+    if kind in FLOATS:
         return argument, 0, -1
     if kind is ctypes.c_void_p:
         block, place = blocks.place(argument) if argument and blocks.holds(argument) else (-1, 0)

@@ -31,7 +31,8 @@ HERE = Path(__file__).parent
 # Half-optimised: the code is ten times larger with a sanitizer in it, and nobody ships it.
 ADDRESSES = """sh -c 'exec g++ "$@" -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined' g++"""
 THREADS = """sh -c 'exec g++ "$@" -O1 -g -fsanitize=thread' g++"""
-TYPES = {ctypes.c_void_p: "void *", ctypes.c_int64: "int64_t", ctypes.c_uint32: "uint32_t", ctypes.c_float: "float"}
+TYPES = {ctypes.c_void_p: "void *", ctypes.c_int64: "int64_t", ctypes.c_uint32: "uint32_t", ctypes.c_float: "float",
+         ctypes.c_double: "double"}
 
 
 @dataclass(frozen=True)

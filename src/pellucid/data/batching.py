@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -127,13 +128,16 @@ def collate(corpus: Corpus, examples: NDArray[np.int64]) -> Batch:
 
 
 def _pad(sequences: Sequences, examples: NDArray[np.int64]) -> tuple[Tensor, Tensor | None]:
-    return pad([sequences[int(i)] for i in examples])
+    return _in_rows(sequences.joined(examples), sequences.lengths[examples])
 
 
 def pad(rows: Sequence[Ids]) -> tuple[Tensor, Tensor | None]:
     """Rows of ids → [B, longest] with padding at the end, and which are real (None when all are)."""
-    lengths = np.asarray([len(row) for row in rows])
+    return _in_rows(np.concatenate(rows), np.asarray([len(row) for row in rows]))
+
+
+def _in_rows(joined: NDArray[np.integer[Any]], lengths: NDArray[np.int64]) -> tuple[Tensor, Tensor | None]:
     real = np.arange(lengths.max()) < lengths[:, None]
     ids = np.full(real.shape, PAD, dtype=np.int64)
-    ids[real] = np.concatenate(rows)
+    ids[real] = joined
     return torch.from_numpy(ids), None if real.all() else torch.from_numpy(real)

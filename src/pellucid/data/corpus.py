@@ -67,6 +67,14 @@ class Sequences:
     def __getitem__(self, i: int) -> Ids:
         return self.tokens[self.offsets[i] : self.offsets[i + 1]]
 
+    def joined(self, examples: NDArray[np.int64]) -> Ids:
+        """The ids of these sequences, one after another."""
+        lengths = self.lengths[examples]
+        ends = lengths.cumsum()
+        places = np.arange(ends[-1]) + np.repeat(self.offsets[examples] - ends + lengths, lengths)
+        joined: Ids = self.tokens[places]
+        return joined
+
 
 @dataclass(frozen=True)
 class Corpus:

@@ -10,7 +10,7 @@ import ctypes
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,11 @@ def _nothing(*arguments: Any) -> None:
 def address(tensor: Tensor) -> int:
     """Where the data of a tensor begins; 0 for one that has none."""
     return 0 if isinstance(tensor, FakeTensor) else tensor.data_ptr()
+
+
+def addresses(tensors: Sequence[Tensor]) -> list[int]:
+    """Of each of many."""
+    return [0] * len(tensors) if isinstance(tensors[0], FakeTensor) else [t.data_ptr() for t in tensors]
 
 
 def is_fast(x: Tensor) -> bool:

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from ctypes import c_float, c_int64, c_uint32, c_void_p
+from ctypes import c_double, c_float, c_int64, c_uint32, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,8 @@ _SIGNATURES: dict[str, list[Any]] = {
     "search": [c_void_p],
 }
 NAMES = {f"{name}_{suffix}": arguments for name, arguments in _SIGNATURES.items() for suffix in ("bf16", "float")} | {
+    "clip_float": [c_void_p, c_void_p, c_int64, c_float, c_void_p],
+    "adam_float": [c_void_p] * 6 + [c_int64] + [c_double] * 5 + [c_int64],
     "use_threads": [c_int64]}
 
 # What is written as one product and sum is rounded once; no other sum is reordered but where the source allows it, so

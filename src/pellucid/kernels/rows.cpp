@@ -35,10 +35,11 @@ static void add_some_dropped(const float *x, const T *y, float *out, i64 start, 
         out[i] = x[i] + get(y[i]) * (draw((uint32_t)i, a, b) >= dropped ? scale : 0.0f);
 }
 
+const i64 BLOCK = 4096;
+
 // f(start, end) for all of n numbers, a few thousand at a time.
 template <class F> static void in_blocks(i64 n, F f) {
-    const i64 block = 4096;
-    parallel((n + block - 1) / block, block, [&](i64 i) { f(i * block, (i + 1) * block < n ? (i + 1) * block : n); });
+    parallel((n + BLOCK - 1) / BLOCK, BLOCK, [&](i64 i) { f(i * BLOCK, (i + 1) * BLOCK < n ? (i + 1) * BLOCK : n); });
 }
 
 template <class In, class Out>
@@ -198,6 +199,68 @@ static void r_drop(T *z, const i64 *targets, float *truth, float *all, float *di
     });
 }
 
+// ---- adam.py --------------------------------------------------------------------------------------------------------
+
+static float squares_of(const float *x, i64 start, i64 end) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (i64 i = start; i < end; i++) sum += x[i] * x[i];
+    return sum;
+}
+
+static void scale(float *x, i64 start, i64 end, float factor) {
+#pragma omp simd
+    for (i64 i = start; i < end; i++) x[i] *= factor;
+}
+
+// `norm` takes the Euclidean norm of all gradients together, which are scaled where it is above `most`.
+static void clip(float *const *gradients, const i64 *sizes, i64 count, float most, float *norm) {
+    double sum = 0;
+    std::vector<double> sums;
+    for (i64 k = 0; k < count; k++) {
+        sums.assign(sizes[k] / BLOCK + 1, 0);
+        in_blocks(sizes[k], [&](i64 start, i64 end) { sums[start / BLOCK] = squares_of(gradients[k], start, end); });
+        for (double part : sums) sum += part;
+    }
+    *norm = (float)__builtin_sqrt(sum);
+    const float factor = most / (*norm + 1e-6f);
+    if (factor < 1)
+        for (i64 k = 0; k < count; k++)
+            in_blocks(sizes[k], [&](i64 start, i64 end) { scale(gradients[k], start, end, factor); });
+}
+
+// What an update does to each number of a parameter.
+struct Step {
+    float rate, beta1, beta2, root, epsilon, decay, shrink;
+};
+
+static void adam_some(float *weights, const float *gradient, float *mean, float *square, i64 start, i64 end,
+                      const Step s) {
+#pragma omp simd
+    for (i64 i = start; i < end; i++) {
+        float g = gradient[i] + s.decay * weights[i];
+        float m = mean[i] + (1 - s.beta1) * (g - mean[i]), v = s.beta2 * square[i] + (1 - s.beta2) * g * g;
+        weights[i] = weights[i] * s.shrink - s.rate * m / (__builtin_sqrtf(v) * s.root + s.epsilon);
+        mean[i] = m;
+        square[i] = v;
+    }
+}
+
+// For parameters of so many numbers each: their weights, gradients and moments, and how many updates they have seen.
+static void adam(float *const *weights, const float *const *gradients, float *const *means, float *const *squares,
+                 float *const *steps, const i64 *sizes, i64 count, double rate, double beta1, double beta2,
+                 double epsilon, double decay, i64 is_decoupled) {
+    for (i64 k = 0; k < count; k++) {
+        const double step = *steps[k] += 1;
+        const Step s = {(float)(rate / (1 - __builtin_pow(beta1, step))), (float)beta1, (float)beta2,
+                        (float)(1 / __builtin_sqrt(1 - __builtin_pow(beta2, step))), (float)epsilon,
+                        (float)(is_decoupled ? 0 : decay), (float)(is_decoupled ? 1 - rate * decay : 1)};
+        in_blocks(sizes[k], [&](i64 start, i64 end) {
+            adam_some(weights[k], gradients[k], means[k], squares[k], start, end, s);
+        });
+    }
+}
+
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
 BOTH(drop, (const void *x, void *out, i64 n, uint32_t dropped, float scale, uint32_t a, uint32_t b),
@@ -218,3 +281,11 @@ BOTH(exponentiate, (void *z, const i64 *targets, float *highest, float *total, f
 BOTH(r_drop, (void *z, const i64 *targets, float *truth, float *all, float *divergence, float alpha, i64 rows,
               i64 width),
      r_drop((T *)z, targets, truth, all, divergence, alpha, rows, width))
+extern "C" void clip_float(float *const *gradients, const i64 *sizes, i64 count, float most, float *norm) {
+    clip(gradients, sizes, count, most, norm);
+}
+extern "C" void adam_float(float *const *weights, const float *const *gradients, float *const *means,
+                           float *const *squares, float *const *steps, const i64 *sizes, i64 count, double rate,
+                           double beta1, double beta2, double epsilon, double decay, i64 is_decoupled) {
+    adam(weights, gradients, means, squares, steps, sizes, count, rate, beta1, beta2, epsilon, decay, is_decoupled);
+}

@@ -23,7 +23,7 @@ class Flow:
     update_ratios: dict[str, float] = field(default_factory=dict)
 
     def before_clipping(self, norm: float, limit: float | None) -> dict[str, float]:
-        """The gradient norms undone of `torch.nn.utils.clip_grad_norm_`, given the whole norm that it measured."""
+        """The gradient norms undone of `clip_gradients`, given the whole norm that it measured."""
         kept = 1.0 if limit is None else min(1.0, limit / (norm + 1e-6))
         return {part: value / kept for part, value in self.gradient_norms.items()}
 

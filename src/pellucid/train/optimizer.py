@@ -1,21 +1,60 @@
-"""Adam and AdamW (section 5.3; Kingma and Ba 2015; Loshchilov and Hutter 2019) over fp32 weights, by torch's fused
-kernel; and their state as named tensors, for checkpoints."""
+r"""Adam and AdamW (section 5.3; Kingma and Ba 2015; Loshchilov and Hutter 2019) over fp32 weights, and the clipping of
+gradients before them (Pascanu et al. 2013); their state as named tensors, for checkpoints."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from pellucid.config import TrainConfig
+from pellucid.kernels import adam as fast
 
-OPTIMIZERS: dict[str, type[torch.optim.Adam]] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
+OPTIMIZERS = {"adamw": True, "adam": False}  # whether the decay is decoupled
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+class Adam(torch.optim.Optimizer):
+    r"""Adam and AdamW, which scale each number's step by its gradient's two moments: with gradients g, in update t,
+
+    .. math::
+        m \leftarrow \beta_1 m + (1 - \beta_1)\,g \qquad v \leftarrow \beta_2 v + (1 - \beta_2)\,g^2 \qquad
+        \theta \leftarrow \theta - \eta\,\frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+
+    with decay :math:`\lambda\theta` in g or, where it is decoupled, :math:`\theta \leftarrow (1 - \eta\lambda)\theta`
+    first. η is 0 until it is set.
+
+    Args:
+        groups: parameters under "params", and their λ under "weight_decay".
+    """
+
+    def __init__(self, groups: Iterable[dict[str, Any]], betas: tuple[float, float], epsilon: float,
+                 decoupled: bool) -> None:
+        super().__init__(groups, {"lr": 0.0, "betas": betas, "eps": epsilon, "decoupled": decoupled})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """An update of all parameters that have a gradient; each has a moment from its first one on."""
+        for group in self.param_groups:
+            trained = [p for p in group["params"] if p.grad is not None]
+            for parameter in trained:
+                if not (state := self.state[parameter]):
+                    state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
+                    state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+            fast.adam(trained, [self.state[p] for p in trained], group)
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
     """The optimizer over all parameters; weight decay spares biases and norms. The rate is set at each step."""
     parameters = list(model.parameters())
     groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
               {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0}]
-    kind = OPTIMIZERS[config.optimizer]
-    return kind(groups, lr=0.0, betas=config.betas, eps=config.epsilon, fused=True)
+    return Adam(groups, config.betas, config.epsilon, OPTIMIZERS[config.optimizer])
+
+
+def clip_gradients(parameters: Sequence[Tensor], most: float) -> Tensor:
+    r""":math:`g \leftarrow g \cdot \min(1, c / (\lVert g \rVert_2 + 10^{-6}))`, the norm over all parameters together,
+    which is given back; c is `most`."""
+    return fast.clip(parameters, most)
 
 
 def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -35,7 +74,7 @@ def load_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer, sta
         for key, shape in (("step", ()), ("exp_avg", parameter.shape), ("exp_avg_sq", parameter.shape)):
             if state[f"{key}.{name}"].shape != shape:
                 raise KeyError(f"{key}.{name}")
-            found.setdefault(parameter, {})[key] = state[f"{key}.{name}"].to(parameter.device, copy=True)
+            found.setdefault(parameter, {})[key] = state[f"{key}.{name}"].to(parameter.device, torch.float32, copy=True)
     optimizer.state.update(found)
 
 

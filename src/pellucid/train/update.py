@@ -21,7 +21,7 @@ from pellucid.precision import products_in
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import Progress
 from pellucid.train.objective import batch_loss, training_loss
-from pellucid.train.optimizer import set_learning_rate
+from pellucid.train.optimizer import clip_gradients, set_learning_rate
 from pellucid.train.parts import as_batches, as_tensors, divide
 from pellucid.train.workers import Tensors, Workers
 
@@ -90,7 +90,7 @@ def accumulate_gradients(learner: Learner, micro_batches: Mapping[int, Batch], t
     with learner.workers.asked("gradients", sent) as answers:
         losses = add_gradients(learner, 0, parts[0], tokens)
     learner.workers.add_gradients(learner.parameters, answers)
-    clipped = torch.nn.utils.clip_grad_norm_(learner.parameters, learner.config.train.clip_norm or math.inf)
+    clipped = clip_gradients(learner.parameters, learner.config.train.clip_norm or math.inf)
     *summed, norm = torch.stack([*losses, clipped]).tolist()  # the one moment that waits for the device
     return sum(summed) + sum(map(sum, answers)), norm
 
@@ -138,7 +138,8 @@ def take_step(learner: Learner, step: int) -> float:
     set_learning_rate(learner.optimizer, rate)
     learner.optimizer.step()
     increment_version(learner.parameters)  # a fused optimizer does not say that it wrote to them
-    learner.optimizer.zero_grad(set_to_none=True)
+    for parameter in learner.parameters:
+        parameter.grad = None
     if learner.average is not None:
         learner.average.update(learner.model, step)
     return rate
