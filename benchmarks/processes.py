@@ -3,14 +3,19 @@ process's memory is that of its system."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
+
+_EVERY = 0.1  # seconds between two looks at a process
 
 
 @dataclass
@@ -86,9 +91,64 @@ def answers() -> TextIO:
 
 
 def peak_memory() -> int:
-    """The peak resident set of this process, in bytes."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+    """The peak resident set of this process, in bytes, and of each that it has started what it does not share: maxima
+    summed, whether or not they met."""
+    return _kilobytes("self", "status")["VmHWM"] * 1024 + sum(map(_peak_of_its_own, descendants(os.getpid())))
+
+
+def _peak_of_its_own(process: int) -> int:
+    peak, rollup = _kilobytes(process, "status").get("VmHWM", 0), _kilobytes(process, "smaps_rollup")
+    return 1024 * max(0, peak - rollup.get("Shared_Clean", 0) - rollup.get("Shared_Dirty", 0))
+
+
+def resident(process: int) -> int:
+    """Bytes that a process and all that it has started hold in memory now; 0 once it is gone.
+
+    What several of them share counts once: memory by the share that each has of it (PSS), pages of files, which
+    programs beside them map as well, as in the one that has most of them.
+    """
+    family = [process, *descendants(process)]
+    shares = [_kilobytes(one, "smaps_rollup") for one in family]
+    memory = sum(share.get("Pss_Anon", 0) + share.get("Pss_Shmem", 0) for share in shares)
+    return 1024 * (memory + max(_kilobytes(one, "status").get("RssFile", 0) for one in family))
+
+
+def descendants(process: int) -> list[int]:
+    """The processes that one has started, and those that they have."""
+    found: list[int] = []
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # it has ended since
+            for child in map(int, path.read_text(encoding="ascii").split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def _kilobytes(process: int | str, file: str) -> dict[str, int]:
+    """The sizes that a file of /proc tells of a process; none of one that is gone."""
+    try:
+        lines = Path(f"/proc/{process}/{file}").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    words = [line.split() for line in lines]
+    return {line[0].rstrip(":"): int(line[1]) for line in words if len(line) == 3 and line[2] == "kB"}
+
+
+def watch(command: list[str]) -> tuple[int, str]:
+    """Runs a command: the peak of `resident`, looked at ten times a second, and what it printed.
+
+    Raises:
+        RuntimeError: it failed; with the end of what it said.
+    """
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process, peak = subprocess.Popen(command, stdout=output, stderr=errors), 0
+        while process.poll() is None:
+            peak = max(peak, resident(process.pid))
+            time.sleep(_EVERY)
+        output.seek(0)
+        errors.seek(0)
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {errors.read()[-2000:]}")
+        return peak, output.read()
 
 
 def say(line: str) -> None:

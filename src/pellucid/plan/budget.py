@@ -91,7 +91,8 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
         peaks.append(search | {"optimizer": update["optimizer"]})
     seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
     scale = (workload.scale() or 1) if seen == len(shapes) else 1
-    primitives = count_primitives(products, shapes[:seen], scale) if machine.primitive else 0
+    passes = 2 if config.train.r_drop else 1
+    primitives = count_primitives(products, shapes[:seen], scale, passes) if machine.primitive else 0
     passing = sum(update.get(holder, 0) for holder in _PASSING) // workers
     work = "training with primitives" if primitives else "training"
     beside = {"process": machine.training, "other workers": (workers - 1) * _WORKER,

@@ -10,21 +10,22 @@ from pellucid.plan.rehearsal import Product
 from pellucid.plan.workload import Shape
 
 PROBE = Shape(7, 11, 13)
-_SOURCE, _TARGET = PROBE.sentences * PROBE.source, PROBE.sentences * PROBE.target
 _ROWS = -1  # in the place of either
 
 
-def count_primitives(products: Iterable[Product], shapes: Sequence[Shape], scale: float) -> int:
+def count_primitives(products: Iterable[Product], shapes: Sequence[Shape], scale: float, passes: int) -> int:
     """The distinct products of a run.
 
     Args:
         products: of the batch PROBE.
         shapes: of the run's batches, or of a sample of them.
         scale: how many times as many batches there are as shapes.
+        passes: of every sentence through the model, side by side: 2 with R-Drop.
     """
     distinct = set(shapes)
-    rows = {_SOURCE: {shape.sentences * shape.source for shape in distinct},
-            _TARGET: {shape.sentences * shape.target for shape in distinct}}
+    probed = passes * PROBE.sentences
+    rows = {probed * PROBE.source: {passes * shape.sentences * shape.source for shape in distinct},
+            probed * PROBE.target: {passes * shape.sentences * shape.target for shape in distinct}}
     seen: dict[Product, set[int]] = {}
     others = 0
     for name, sides in products:
@@ -34,7 +35,7 @@ def count_primitives(products: Iterable[Product], shapes: Sequence[Shape], scale
             for size in sizes & rows.keys():
                 seen.setdefault(template, set()).update(rows[size])
         else:
-            others += bool(sizes & set(PROBE))
+            others += bool(sizes & {probed, PROBE.source, PROBE.target})
     return round(sum(_grown(values, scale) for values in seen.values()) + others * len(distinct) * scale)
 
 
