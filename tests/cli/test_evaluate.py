@@ -12,8 +12,8 @@ import yaml
 from pellucid.runs.decoder import WAYS
 
 TRANSLATION = {"run", "split", "n", "bleu", "bleu_lowercase", "chrf", "ter", "meteor", "perplexity", "exact",
-               "interval", "signature"}
-CLASSIFICATION = {"run", "split", "n", "accuracy", "macro_f1", "interval", "signature"}
+               "interval", "signature", "signatures", "case", "nats_per_character", "unknown_share"}
+CLASSIFICATION = {"run", "split", "n", "accuracy", "macro_f1", "interval", "signature", "signatures"}
 
 
 def report(outcome: Any) -> dict[str, Any]:
@@ -37,6 +37,8 @@ def test_a_translation_run(cli: Any, run: Path) -> None:
         assert low <= scores[name] <= high, name
     assert {"bleu", "chrf", "ter", "meteor", "exact", "perplexity"} <= scores["interval"].keys()
     assert "version" in scores["signature"]
+    assert scores["signatures"].keys() == scores["interval"].keys()
+    assert scores["signature"] == scores["signatures"]["bleu"]
 
 
 def test_a_classifier(cli: Any, classifier: Path) -> None:
@@ -53,7 +55,8 @@ def test_text_says_the_same(cli: Any, run: Path) -> None:
     text = cli("evaluate", run).out
     (scores,) = report(cli("evaluate", run, "--json"))["runs"]
     assert f"{scores['bleu']:.2f}" in text
-    assert scores["signature"] in text
+    assert all(signature in text for name, signature in scores["signatures"].items() if "lowercase" not in name)
+    assert "cased" in text
     assert str(run) in text
 
 
@@ -82,19 +85,29 @@ def test_files(cli: Any, run: Path, tmp_path: Path) -> None:
 def test_two_runs_are_compared(cli: Any, run: Path, copy: Path) -> None:
     found = report(cli("evaluate", run, copy, "--json"))
     assert [scores["run"] for scores in found["runs"]] == [str(run), str(copy)]
-    assert {one["score"] for one in found["comparison"]} >= {"bleu", "chrf", "exact"}
+    assert [one["score"] for one in found["comparison"]] == ["exact", "bleu", "chrf", "ter", "meteor", "perplexity"]
     for one in found["comparison"]:
-        assert one.keys() == {"score", "a", "b", "difference", "p", "p_randomisation"}
+        assert one.keys() == {"score", "a", "b", "difference", "interval", "p", "p_randomisation", "p_holm"}
         assert (one["a"], one["b"], one["difference"], one["p"]) == (str(run), str(copy), 0, 1)
-        assert one["p_randomisation"] == 1
+        assert (one["p_randomisation"], one["interval"]) == (1, [0, 0])
+        assert one["p_holm"] == (1 if one["score"] == "exact" else None)  # the others are exploratory
     (detail,) = found["differences"]
-    assert (detail["a"], detail["b"], detail["sentences"]) == (str(run), str(copy), [])
+    assert (detail["a"], detail["b"], detail["sentences"], detail["notes"]) == (str(run), str(copy), [], [])
     assert detail["frequency_in"] == "the training data"
     assert sum(group["n"] for group in detail["by_length"]) == 24
     for group in detail["by_length"] + detail["by_frequency"]:
         assert (group["difference"], group["interval"]) == (0, [0, 0])
     text = cli("evaluate", run, copy).out
-    assert all(part in text for part in ("1.0000", "chrf by length", "F1 of words", "search errors"))
+    assert all(part in text for part in ("1.0000", "exact by length", "F1 of words", "search errors", "exploratory"))
+
+
+def test_the_score_to_test_by_can_be_chosen(cli: Any, run: Path, copy: Path, classifier: Path) -> None:
+    found = report(cli("evaluate", run, copy, "--score", "chrf_lowercase", "--json"))
+    first = found["comparison"][0]
+    assert (first["score"], first["p_holm"]) == ("chrf_lowercase", 1)
+    assert found["differences"][0]["score"] == "chrf_lowercase"
+    cli("evaluate", run, copy, "--score", "chfr").says(2, "chfr", "did you mean chrf")
+    cli("evaluate", classifier, "--score", "bleu").says(2, "bleu", "accuracy", "macro_f1")
 
 
 def test_runs_that_differ_are_told_where(cli: Any, run: Path, copy: Path) -> None:
@@ -124,8 +137,14 @@ def test_classifiers_are_compared_by_accuracy(cli: Any, classifier: Path, tmp_pa
     assert "accuracy by length" in cli("evaluate", classifier, other).out
 
 
-def test_runs_on_different_data_are_not_compared(cli: Any, run: Path, classifier: Path) -> None:
-    cli("evaluate", run, classifier).says(2, "different data", "--source")
+def test_runs_of_different_tasks_or_on_different_data_are_not_compared(
+        cli: Any, run: Path, copy: Path, classifier: Path) -> None:
+    cli("evaluate", run, classifier).says(2, "different tasks")
+    (copy / "other.tsv").write_text("1 2\t1 2\n")
+    config = yaml.safe_load((copy / "config.yaml").read_text())
+    config["data"]["test"] = str(copy / "other.tsv")
+    (copy / "config.yaml").write_text(yaml.safe_dump(config))
+    cli("evaluate", run, copy).says(2, "different data", "--source")
 
 
 def test_what_was_scored_is_kept(cli: Any, copy: Path) -> None:

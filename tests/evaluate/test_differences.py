@@ -51,8 +51,9 @@ def test_f1_of_words_by_frequency_by_hand() -> None:
 
 
 def test_words_are_those_of_bleu() -> None:
-    assert word_splitter(["A dog."])("A dog, here.") == ["A", "dog", ",", "here", "."]
-    assert word_splitter(["一只狗"])("一只狗") == ["一", "只", "狗"]
+    assert word_splitter(["A dog."], False)("A dog, here.") == ["A", "dog", ",", "here", "."]
+    assert word_splitter(["A dog."], True)("A dog.") == ["a", "dog", "."]
+    assert word_splitter(["一只狗"], False)("一只狗") == ["一", "只", "狗"]
     assert count_words(["a b a", "b"], str.split) == {"a": 2, "b": 2}
 
 

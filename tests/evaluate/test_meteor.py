@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nltk.stem.porter import PorterStemmer
 from nltk.translate.meteor_score import align_words, meteor_score
 
-from pellucid.evaluate.meteor import align, meteor_statistics, sentence_meteor
+from pellucid.evaluate.meteor import align, is_english, meteor_statistics, sentence_meteor, signature
 from pellucid.evaluate.porter import porter_stem
 from pellucid.evaluate.significance import corpus_score
 
@@ -40,6 +40,15 @@ class NoSynonyms:
         return []
 
 
+def meteor(hypothesis: list[str], reference: list[str]) -> float:
+    """Ours, of words in lower case, which nltk makes itself."""
+    return sentence_meteor(lower(hypothesis), lower(reference), stems=True)
+
+
+def lower(words: list[str]) -> list[str]:
+    return [word.lower() for word in words]
+
+
 def nltk_meteor(hypothesis: list[str], reference: list[str]) -> float:
     return float(meteor_score([reference], hypothesis, stemmer=STEMMER, wordnet=NoSynonyms()))
 
@@ -47,53 +56,88 @@ def nltk_meteor(hypothesis: list[str], reference: list[str]) -> float:
 @pytest.mark.parametrize(("hypothesis", "reference"), PAIRS)
 def test_real_sentences_score_as_in_nltk(hypothesis: str, reference: str) -> None:
     words, others = hypothesis.split(), reference.split()
-    assert sentence_meteor(words, others) == pytest.approx(nltk_meteor(words, others), abs=1e-12)
-    assert sentence_meteor(others, words) == pytest.approx(nltk_meteor(others, words), abs=1e-12)
+    assert meteor(words, others) == pytest.approx(nltk_meteor(words, others), abs=1e-12)
+    assert meteor(others, words) == pytest.approx(nltk_meteor(others, words), abs=1e-12)
 
 
 @given(SENTENCES, SENTENCES)
 @settings(max_examples=400, deadline=None)
 def test_random_sentences_are_aligned_and_scored_as_in_nltk(hypothesis: list[str], reference: list[str]) -> None:
-    assert align(hypothesis, reference) == align_words(hypothesis, reference, STEMMER, NoSynonyms())[0]
-    assert sentence_meteor(hypothesis, reference) == pytest.approx(nltk_meteor(hypothesis, reference), abs=1e-12)
+    words, others = lower(hypothesis), lower(reference)
+    assert align(words, others, stems=True) == align_words(words, others, STEMMER, NoSynonyms())[0]
+    assert meteor(hypothesis, reference) == pytest.approx(nltk_meteor(hypothesis, reference), abs=1e-12)
 
 
 def test_by_hand() -> None:
     # 3 matches of 4 and 3 words in 2 chunks: P = 3/4, R = 1, F = 0.75 / (0.675 + 0.1), penalty 0.5·(2/3)³.
     expected = 0.75 / 0.775 * (1 - 0.5 * (2 / 3) ** 3)
-    assert sentence_meteor("the cat big sat".split(), "the cats sat".split()) == pytest.approx(expected)
+    assert meteor("the cat big sat".split(), "the cats sat".split()) == pytest.approx(expected)
+
+
+def test_without_stems_words_match_exactly_alone() -> None:
+    assert align(["cats", "sat"], ["cat", "sat"], stems=True) == [(0, 0), (1, 1)]
+    assert align(["cats", "sat"], ["cat", "sat"], stems=False) == [(1, 1)]
+
+
+def test_letter_case_counts_in_stems_as_in_words() -> None:
+    assert align(["Cats"], ["cat"], stems=True) == align(["cat"], ["Cat"], stems=True) == []
+    assert align(["Cats"], ["Cat"], stems=True) == align(["CATS"], ["CAT"], stems=True) == [(0, 0)]
+    assert align(["HAPPY"], ["Happy"], stems=True) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("A man with a hat sits on the bench and reads .", True),
+        ("He was in his garden", True),
+        ("Ein Mann mit Hut sitzt auf der Bank und liest in der Zeitung", False),
+        ("Een man is in de tuin of op straat en leest", False),
+        ("Un homme est assis sur un banc , on a un chapeau", False),
+        ("Uma mulher a caminho de casa", False),
+        ("1 2 3", False),
+        ("", False),
+    ],
+)
+def test_english_is_told_by_its_function_words(sentence: str, expected: bool) -> None:
+    assert is_english([sentence.split()]) is expected
+
+
+def test_the_signature_says_stems_and_case() -> None:
+    assert signature(stems=True, lowercase=True).startswith("METEOR(exact+stem)|nrefs:1|case:lc|")
+    assert signature(stems=False, lowercase=False).startswith("METEOR(exact)|nrefs:1|case:mixed|")
+    assert signature(stems=False, lowercase=False).endswith("|stem:no")
 
 
 @pytest.mark.parametrize("n", [1, 2, 10])
 def test_equal_sentences_keep_the_penalty_of_one_chunk(n: int) -> None:
     words = [f"w{i}x" for i in range(n)]
-    assert sentence_meteor(words, words) == pytest.approx(1 - 0.5 / n**3)
+    assert sentence_meteor(words, words, stems=True) == pytest.approx(1 - 0.5 / n**3)
 
 
 @pytest.mark.parametrize(("hypothesis", "reference"), [([], []), ([], ["a"]), (["a"], []), (["x"], ["q"])])
 def test_no_match_scores_zero(hypothesis: list[str], reference: list[str]) -> None:
-    assert sentence_meteor(hypothesis, reference) == 0.0
+    assert sentence_meteor(hypothesis, reference, stems=True) == 0.0
 
 
 @given(SENTENCES, SENTENCES)
 @settings(max_examples=100, deadline=None)
 def test_words_are_aligned_at_most_once_and_the_score_is_a_share(hypothesis: list[str], reference: list[str]) -> None:
-    matches = align(hypothesis, reference)
+    matches = align(hypothesis, reference, stems=True)
     assert len({i for i, _ in matches}) == len({j for _, j in matches}) == len(matches)
-    assert 0 <= sentence_meteor(hypothesis, reference) < 1
+    assert 0 <= sentence_meteor(hypothesis, reference, stems=True) < 1
 
 
 def test_the_corpus_score_is_the_mean_in_percent() -> None:
     hypotheses, references = [a.split() for a, _ in PAIRS], [b.split() for _, b in PAIRS]
-    mean = sum(map(sentence_meteor, hypotheses, references)) / len(PAIRS)
-    assert corpus_score(meteor_statistics(hypotheses, references)) == pytest.approx(100 * mean)
+    mean = sum(sentence_meteor(a, b, True) for a, b in zip(hypotheses, references, strict=True)) / len(PAIRS)
+    assert corpus_score(meteor_statistics("meteor", hypotheses, references, stems=True)) == pytest.approx(100 * mean)
 
 
 def test_counts_must_agree_and_not_be_zero() -> None:
     with pytest.raises(ValueError, match="1 hypotheses but 0 references"):
-        meteor_statistics([["a"]], [])
+        meteor_statistics("meteor", [["a"]], [], stems=True)
     with pytest.raises(ValueError, match="at least one sentence"):
-        meteor_statistics([], [])
+        meteor_statistics("meteor", [], [], stems=True)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Translation scores equal sacreBLEU's to the last bit, on plain, empty, Chinese and random text."""
+"""Translation scores equal sacreBLEU's to the last bit, on plain, empty, Chinese, Thai and random text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -14,7 +15,11 @@ from sacrebleu.metrics.ter import TER
 from pellucid.evaluate.meteor import sentence_meteor
 from pellucid.evaluate.significance import bootstrap_interval
 from pellucid.evaluate.translation import (
+    KINDS,
+    SCORES,
+    Rules,
     bleu_tokenizer,
+    rules_for,
     translation_scores,
     translation_signatures,
     translation_statistics,
@@ -34,85 +39,140 @@ HYPOTHESES = [
 ]
 CHINESE_REFERENCES = ["我们今天去北京。", "他喜欢读书和写字。", "天气很好 (OK)"]
 CHINESE_HYPOTHESES = ["我们明天去北京。", "他喜欢写字。", "天气好 (ok)"]
-SCORES = ("bleu", "bleu_lowercase", "chrf", "ter", "meteor", "exact")
+THAI_REFERENCES = ["ฉันไปกรุงเทพวันนี้", "เขาชอบอ่านหนังสือ", "อากาศดีมาก"]
+THAI_HYPOTHESES = ["ฉันไปกรุงเทพพรุ่งนี้", "เขาชอบหนังสือ", "อากาศดี"]
 LINES = st.lists(st.sampled_from("the The cat cats sat . , 中 猫 &quot; é 12,5 -".split()), max_size=12).map(" ".join)
 
 
+def sacrebleus(rules: Rules, lowercase: bool) -> dict[str, Metric]:
+    """sacreBLEU's metrics, as the references ask for them."""
+    chinese = rules.tokenizer == "zh"
+    return {"bleu": BLEU(tokenize=rules.tokenizer, lowercase=lowercase, effective_order=not rules.has_four),
+            "chrf": CHRF(lowercase=lowercase),
+            "ter": TER(normalized=chinese, asian_support=chinese, case_sensitive=not lowercase)}
+
+
 def test_every_score_is_sacrebleus() -> None:
-    scores = translation_scores(HYPOTHESES, REFERENCES, resamples=50)
-    assert scores.bleu == BLEU().corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert scores.bleu_lowercase == BLEU(lowercase=True).corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert scores.chrf == CHRF().corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert scores.ter == TER().corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert scores.exact == 25.0
-    assert scores.bleu_lowercase > scores.bleu > 0
+    found = translation_scores(HYPOTHESES, REFERENCES, resamples=50).scores
+    for lowercase, suffix in ((False, ""), (True, "_lowercase")):
+        for name, metric in sacrebleus(Rules("13a", True, True), lowercase).items():
+            assert found[name + suffix] == metric.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert found["exact"] == found["exact_lowercase"] == 25.0
+    assert found["bleu_lowercase"] > found["bleu"] > 0
+
+
+def test_every_score_regards_case_and_its_twin_does_not() -> None:
+    upper, lower = ["The Cat Sat on the MAT today."] * 3, ["the cat sat on the mat today."] * 3
+    found = translation_scores(lower, upper, resamples=5).scores
+    for kind in KINDS:
+        full = 0 if kind == "ter" else pytest.approx(100, abs=0.2)
+        assert found[kind] != full, kind
+        assert found[kind + "_lowercase"] == full, kind
 
 
 def test_chinese_is_split_into_characters_by_bleu_and_ter() -> None:
-    scores = translation_scores(CHINESE_HYPOTHESES, CHINESE_REFERENCES, resamples=50)
-    assert scores.bleu == BLEU(tokenize="zh").corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
-    ter = TER(normalized=True, asian_support=True)
-    assert scores.ter == ter.corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
-    assert scores.ter < 50 < TER().corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
-    assert "tok:zh" in scores.signature
-    assert "asian:yes" in scores.signatures["ter"]
-    assert scores.meteor > 50
+    found = translation_scores(CHINESE_HYPOTHESES, CHINESE_REFERENCES, resamples=50)
+    assert found.scores["bleu"] == BLEU(tokenize="zh").corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
+    ter = TER(normalized=True, asian_support=True, case_sensitive=True)
+    assert found.scores["ter"] == ter.corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
+    assert found.scores["ter"] < 50 < TER().corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
+    assert "tok:zh" in found.signatures["bleu"]
+    assert "asian:yes" in found.signatures["ter"]
+    assert found.scores["meteor"] > 50
+
+
+def test_text_without_spaces_is_split_into_characters() -> None:
+    """Under 13a a line of Thai is one word, so that a translation that is nearly right gets nothing."""
+    found = translation_scores(THAI_HYPOTHESES, THAI_REFERENCES, resamples=5)
+    assert found.scores["bleu"] == BLEU(tokenize="char").corpus_score(THAI_HYPOTHESES, [THAI_REFERENCES]).score > 50
+    assert found.scores["ter"] < 50 < TER().corpus_score(THAI_HYPOTHESES, [THAI_REFERENCES]).score
+    assert found.scores["meteor"] > 50
+    assert all("char" in found.signatures[name] for name in ("bleu", "ter", "meteor"))
+
+
+def test_perfect_outputs_of_three_tokens_have_full_bleu() -> None:
+    short = ["1 2 3", "4 5", "6"]
+    found = translation_scores(short, short, resamples=50)
+    assert found.scores["bleu"] == pytest.approx(100)
+    assert found.interval["bleu"] == pytest.approx((100, 100))
+    assert "eff:yes" in found.signatures["bleu"]
+    metric = BLEU(effective_order=True)
+    wrong = ["1 2 4", "4 5", "7"]
+    assert translation_scores(wrong, short, resamples=5).scores["bleu"] == metric.corpus_score(wrong, [short]).score
+
+
+def test_the_order_is_the_effective_one_only_where_the_references_have_no_four_tokens() -> None:
+    references = ["a b c d e", "f g", "h i j"]
+    found = translation_scores(["a b c", "f g", "h i j"], references, resamples=5)
+    assert "eff:no" in found.signatures["bleu"]
+    assert found.scores["bleu"] == 0 == BLEU().corpus_score(["a b c", "f g", "h i j"], [references]).score
+    perfect = translation_scores(references * 2, references * 2, resamples=200)
+    assert perfect.interval["bleu"] == pytest.approx((100, 100))  # resamples without the long one, too
 
 
 @given(st.lists(st.tuples(LINES, LINES), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_random_lines_score_as_in_sacrebleu(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    scores = translation_scores(hypotheses, references, resamples=3)
-    tokenizer = bleu_tokenizer(references)
-    assert scores.bleu == BLEU(tokenize=tokenizer).corpus_score(hypotheses, [references]).score
-    lowercase = BLEU(tokenize=tokenizer, lowercase=True)
-    assert scores.bleu_lowercase == lowercase.corpus_score(hypotheses, [references]).score
-    assert scores.chrf == CHRF().corpus_score(hypotheses, [references]).score
-    chinese = tokenizer == "zh"
-    ter = TER(normalized=chinese, asian_support=chinese)
-    assert scores.ter == ter.corpus_score(hypotheses, [references]).score
+    found = translation_scores(hypotheses, references, resamples=3).scores
+    for lowercase, suffix in ((False, ""), (True, "_lowercase")):
+        for name, metric in sacrebleus(rules_for(references), lowercase).items():
+            assert found[name + suffix] == metric.corpus_score(hypotheses, [references]).score
 
 
 def test_equal_lines_score_full_marks() -> None:
-    scores = translation_scores(REFERENCES, REFERENCES, resamples=20)
-    assert scores.bleu == pytest.approx(100)
-    assert (scores.chrf, scores.ter, scores.exact) == (100.0, 0.0, 100.0)
-    assert scores.interval["exact"] == (100.0, 100.0)
+    found = translation_scores(REFERENCES, REFERENCES, resamples=20)
+    assert found.scores["bleu"] == pytest.approx(100)
+    assert [found.scores[name] for name in ("chrf", "ter", "exact")] == [100.0, 0.0, 100.0]
 
 
 def test_empty_hypotheses_score_nothing() -> None:
-    scores = translation_scores(["", "", "", ""], REFERENCES, resamples=20)
-    assert (scores.bleu, scores.chrf, scores.ter, scores.meteor, scores.exact) == (0.0, 0.0, 100.0, 0.0, 0.0)
+    found = translation_scores(["", "", "", ""], REFERENCES, resamples=20).scores
+    assert [found[kind] for kind in KINDS] == [0.0, 0.0, 100.0, 0.0, 0.0]
 
 
 def test_meteor_is_the_mean_over_bleus_words() -> None:
-    scores = translation_scores(["The cats, asleep."], ["the cat, awake."], resamples=5)
-    assert scores.meteor == 100 * sentence_meteor("The cats , asleep .".split(), "the cat , awake .".split())
+    found = translation_scores(["The cats, asleep with the dog."], ["the cat, awake with the dog."], resamples=5)
+    words = "The cats , asleep with the dog .".split(), "the cat , awake with the dog .".split()
+    assert found.scores["meteor"] == 100 * sentence_meteor(*words, stems=True)
+    assert found.scores["meteor_lowercase"] == 100 * sentence_meteor(["the", *words[0][1:]], words[1], stems=True)
+
+
+def test_meteor_has_english_stems_for_english_alone() -> None:
+    """English stems of German match what is no match: Rates (of the council) and Rate (instalment)."""
+    found = translation_scores(["Die Höhe des Rates ist bekannt"], ["Die Höhe der Rate ist bekannt"], resamples=5)
+    words = "Die Höhe des Rates ist bekannt".split(), "Die Höhe der Rate ist bekannt".split()
+    assert found.scores["meteor"] == 100 * sentence_meteor(*words, stems=False)
+    assert found.scores["meteor"] < 100 * sentence_meteor(*words, stems=True)
+    assert found.signatures["meteor"].startswith("METEOR(exact)|nrefs:1|case:mixed|")
+    assert "stem:no|tok:13a" in found.signatures["meteor"]
+    assert translation_signatures(rules_for(REFERENCES))["meteor"].startswith("METEOR(exact+stem)|")
 
 
 def test_exact_ignores_blanks_at_the_ends_only() -> None:
-    assert translation_scores([" a b\n", "a  b", "A b"], ["a b"] * 3, resamples=5).exact == pytest.approx(100 / 3)
+    found = translation_scores([" a b\n", "a  b", "A b"], ["a b"] * 3, resamples=5).scores
+    assert found["exact"] == pytest.approx(100 / 3)
+    assert found["exact_lowercase"] == pytest.approx(200 / 3)
 
 
 def test_every_score_has_an_interval_a_signature_and_statistics() -> None:
-    scores = translation_scores(HYPOTHESES, REFERENCES, resamples=50, seed=7)
-    assert tuple(scores.interval) == tuple(scores.signatures) == tuple(scores.statistics) == SCORES
-    for name, metric in scores.statistics.items():
-        low, high = scores.interval[name]
-        assert low <= high
-        assert scores.interval[name] == bootstrap_interval(metric, 50, 7)
-    assert scores == translation_scores(HYPOTHESES, REFERENCES, resamples=50, seed=7)
+    found = translation_scores(HYPOTHESES, REFERENCES, resamples=50, seed=7)
+    assert tuple(found.scores) == tuple(found.interval) == tuple(found.signatures) == tuple(found.statistics) == SCORES
+    assert all(metric.name == name for name, metric in found.statistics.items())
+    assert all(low <= high for low, high in found.interval.values())
+    assert found == translation_scores(HYPOTHESES, REFERENCES, resamples=50, seed=7)
+    assert tuple(translation_statistics(HYPOTHESES, REFERENCES, ("exact", "bleu"))) == ("exact", "bleu")
 
 
-def test_signatures_are_sacrebleus() -> None:
-    metrics = {"bleu": BLEU(), "bleu_lowercase": BLEU(lowercase=True), "chrf": CHRF(), "ter": TER()}
-    signatures = translation_signatures("13a")
-    for name, metric in metrics.items():
-        metric.corpus_score(HYPOTHESES, [REFERENCES])
-        assert signatures[name] == metric.get_signature().format()
+def test_signatures_are_sacrebleus_and_say_the_case() -> None:
+    signatures = translation_signatures(rules_for(REFERENCES))
+    for lowercase, suffix in ((False, ""), (True, "_lowercase")):
+        for name, metric in sacrebleus(rules_for(REFERENCES), lowercase).items():
+            metric.corpus_score(HYPOTHESES, [REFERENCES])
+            assert signatures[name + suffix] == metric.get_signature().format()
+        case = "lc" if lowercase else "mixed"
+        assert all(f"|case:{case}|" in signatures[kind + suffix] for kind in KINDS)
     assert signatures["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-    assert signatures["meteor"].startswith("METEOR(exact+stem)|")
 
 
 @pytest.mark.parametrize(
@@ -125,9 +185,15 @@ def test_signatures_are_sacrebleus() -> None:
         (["", "  "], "13a"),
         (["한국어 문장입니다"], "13a"),
         (["𠀀𠀁"], "zh"),
+        (["今日は東京へ行きます。"], "char"),
+        (["今天的天気の很好我们去北京"], "zh"),
+        (["ฉันไปกรุงเทพวันนี้"], "char"),
+        (["ຂ້ອຍໄປວຽງຈັນ"], "char"),
+        (["ខ្ញុំទៅភ្នំពេញ"], "char"),
+        (["ကျွန်တော် ရန်ကုန်သွားတယ်"], "char"),
     ],
 )
-def test_bleu_tokenizer_by_the_share_of_chinese(references: list[str], expected: str) -> None:
+def test_bleu_tokenizer_by_script(references: list[str], expected: str) -> None:
     assert bleu_tokenizer(references) == expected
 
 

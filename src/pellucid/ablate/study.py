@@ -20,10 +20,11 @@ from pellucid.studies import read_study_file
 Design = Literal["grid", "one_at_a_time"]
 
 VALIDATION_SCORES = ("loss", "perplexity", "bleu", "exact", "accuracy", "macro_f1")
-TEST_SCORES = {"seq2seq": ("bleu", "bleu_lowercase", "chrf", "ter", "meteor", "perplexity", "exact"),
+TEST_SCORES = {"seq2seq": ("bleu", "bleu_lowercase", "chrf", "chrf_lowercase", "ter", "ter_lowercase", "meteor",
+                           "meteor_lowercase", "exact", "exact_lowercase", "perplexity", "nats_per_character"),
                "classification": ("accuracy", "macro_f1")}
 MEASURED = ("tokens_per_second", "seconds")
-LOWER_IS_BETTER = ("loss", "perplexity", "ter", "seconds")
+LOWER_IS_BETTER = ("loss", "perplexity", "nats_per_character", "ter", "ter_lowercase", "seconds")
 
 
 @dataclass(frozen=True)

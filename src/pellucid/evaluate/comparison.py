@@ -1,14 +1,21 @@
-"""Runs beside each other: every score with both tests, where they differ, and the page that tells it."""
+"""Runs beside each other: every score with both tests, and where they differ.
 
-import re
+One score is chosen before anything is decoded; its p are corrected over all pairs of runs (Holm 1979). The others are
+there to look at. All regard letter case, or none does.
+"""
+
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, islice
 from typing import Any
 
+from pellucid.config.reader import unknown_key
 from pellucid.data.splits import open_splits
-from pellucid.errors import UserError
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.errors import ConfigError, UserError
+from pellucid.evaluate import per_character
 from pellucid.evaluate.differences import (
     Words,
     by_frequency,
@@ -17,50 +24,135 @@ from pellucid.evaluate.differences import (
     most_different,
     word_splitter,
 )
-from pellucid.evaluate.significance import SentenceStatistics, approximate_randomisation, paired_bootstrap
+from pellucid.evaluate.holm import holm
+from pellucid.evaluate.significance import (
+    SentenceStatistics,
+    approximate_randomisation,
+    corpus_score,
+    difference_interval,
+    paired_bootstrap,
+)
+from pellucid.evaluate.translation import KINDS, LOWERCASE, SCORES
 from pellucid.runs.run import Run
 
+LIKELIHOODS = ("perplexity", per_character.NAME)
+OF_CLASSIFIERS = ("accuracy", "macro_f1")
 _MOST_PAIRS = 500_000  # of the training data, that words are counted in
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A run's outputs on the pairs, and the statistics of its scores."""
+    """A run's outputs on the pairs, the statistics of its scores, and the share of unknown tokens in its references."""
 
     name: str
     run: Run
     outputs: list[str]
     statistics: dict[str, SentenceStatistics]
+    unknown: float
 
 
-def compare(runs: Sequence[Evaluated], pairs: Sequence[tuple[str, str]],
+def in_lowercase(runs: Sequence[Run]) -> bool:
+    """Whether scores of these runs disregard case: as soon as one of them can write lower case alone."""
+    return any(run.tokenizers.config.lowercase for run in runs)
+
+
+def chosen_score(runs: Sequence[Run], wanted: str | None) -> str:
+    """The score that the runs are tested by: `wanted`, or the one of their task.
+
+    That is accuracy for classifiers, exact matches for generated tasks whose lines are numbers, and otherwise chrF,
+    recommended of the scores that compare strings by Kocmi et al. (2021), "To Ship or Not to Ship".
+
+    Raises:
+        ConfigError: there is no such score, or it cannot compare these runs; they have different tasks.
+    """
+    if len({run.config.task for run in runs}) > 1:
+        raise ConfigError("the runs were trained for different tasks, so they cannot be compared",
+                          where=", ".join(f"{run.folder}: {run.config.task}" for run in runs))
+    config, lowercase = runs[0].config, LOWERCASE if in_lowercase(runs) else ""
+    known = OF_CLASSIFIERS if config.task == "classification" else (*SCORES, *LIKELIHOODS)
+    if wanted is None:
+        if config.task == "classification":
+            return "accuracy"
+        made = config.data.generated if config.data.train is None else None
+        numbers = made is not None and made.task != "grammar"
+        return ("exact" if numbers else "chrf") + lowercase
+    if wanted not in known:
+        raise unknown_key(wanted, list(known))
+    for a, b in combinations(runs, 2):
+        why = incomparable(wanted, a.tokenizers, b.tokenizers)
+        if why:
+            raise ConfigError(f"{wanted} does not compare {a.folder} with {b.folder}", where="--score", why=why,
+                              fix="choose another score")
+    return wanted
+
+
+def incomparable(score: str, a: Tokenizers, b: Tokenizers) -> str:
+    """Why this score of two runs is about different things, or an empty text."""
+    if score == "perplexity" and a.target_sha256() != b.target_sha256():
+        return "perplexity is per token, and the target tokenizers differ"
+    tidies = {(side.config.lowercase, side.config.strip_punctuation) for side in (a, b)}
+    if score == per_character.NAME and len(tidies) > 1:
+        return "one tokenizer changes case or punctuation otherwise than the other: the texts that they score differ"
+    return ""
+
+
+def compare(runs: Sequence[Evaluated], pairs: Sequence[tuple[str, str]], chosen: str,
             say: Callable[[str], None]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Every two runs: the rows of all scores, and where they differ, as plain data."""
+    """Every two runs: the rows of scores, groups by the `chosen` one, and the sentences that differ most by chrF, or
+    accuracy, as plain data."""
     rows: list[dict[str, Any]] = []
     details: list[dict[str, Any]] = []
     frequencies: Frequencies | None = None
+    lowercase = in_lowercase([one.run for one in runs])
     for a, b in combinations(runs, 2):
         say(f"comparing {a.name} with {b.name}")
-        rows += [_row(a, b, score) for score in a.statistics if score in b.statistics]
-        score = "chrf" if "chrf" in a.statistics else "accuracy"
-        of_a, of_b, outputs = a.statistics[score], b.statistics[score], (a.outputs, b.outputs)
-        words = word_splitter([source for source, _ in pairs])
-        detail: dict[str, Any] = {"a": a.name, "b": b.name, "score": score}
-        detail["by_length"] = by_length(of_a, of_b, [len(words(source)) for source, _ in pairs])
-        if score == "chrf":
+        names, notes = _scores_of(a, b, chosen, lowercase)
+        rows += [_row(a, b, name) for name in names]
+        of_a, of_b, outputs = a.statistics[chosen], b.statistics[chosen], (a.outputs, b.outputs)
+        graded = "accuracy" if a.run.config.task == "classification" else "chrf" + (LOWERCASE if lowercase else "")
+        words = word_splitter([source for source, _ in pairs], lowercase)
+        detail: dict[str, Any] = {"a": a.name, "b": b.name, "score": chosen, "notes": notes,
+                                  "by_length": by_length(of_a, of_b, [len(words(source)) for source, _ in pairs])}
+        if a.run.config.task != "classification":
             references = [reference for _, reference in pairs]
-            frequencies = frequencies or _frequencies(runs[0].run, references)
+            frequencies = frequencies or _frequencies(runs[0].run, references, lowercase)
             detail["by_frequency"] = by_frequency(outputs, references, frequencies.counts, frequencies.words)
             detail["frequency_in"] = frequencies.where
-        detail["sentences"] = most_different(of_a, of_b, pairs, outputs)
-        details.append({key: [asdict(one) for one in value] if isinstance(value, list) else value
-                        for key, value in detail.items()})
-    return rows, details
+        detail["sentences_by"] = graded  # of one sentence, exact matches say little, and BLEU nothing reliable
+        detail["sentences"] = most_different(a.statistics[graded], b.statistics[graded], pairs, outputs)
+        details.append({key: [one if isinstance(one, str) else asdict(one) for one in value]
+                        if isinstance(value, list) else value for key, value in detail.items()})
+    adjusted = holm([row["p"] if row["score"] == chosen else None for row in rows])
+    return [{**row, "p_holm": p} for row, p in zip(rows, adjusted, strict=True)], details
+
+
+def _scores_of(a: Evaluated, b: Evaluated, chosen: str, lowercase: bool) -> tuple[list[str], list[str]]:
+    """The scores that compare two runs, the chosen one first, and what has to be said about them."""
+    sides, notes = (a.run.tokenizers, b.run.tokenizers), []
+    if a.run.config.task == "classification":
+        wanted = list(OF_CLASSIFIERS)
+    else:
+        wanted = [kind + (LOWERCASE if lowercase else "") for kind in KINDS]
+        wanted += LIKELIHOODS[:1] if not incomparable("perplexity", *sides) else LIKELIHOODS
+    names = []
+    for name in dict.fromkeys([chosen, *wanted]):
+        why = incomparable(name, *sides)
+        if not why and not all(math.isfinite(corpus_score(one.statistics[name])) for one in (a, b)):
+            why = "it is infinite"
+        if why:
+            notes.append(f"{name} is not compared: {why}")
+        else:
+            names.append(name)
+    if per_character.NAME in names and max(a.unknown, b.unknown) > 0:
+        notes.append(f"{per_character.NAME}: {100 * a.unknown:.2f} % of a's reference tokens are unknown, "
+                     f"{100 * b.unknown:.2f} % of b's, and an unknown one costs less than its characters")
+    return names, notes
 
 
 def _row(a: Evaluated, b: Evaluated, score: str) -> dict[str, Any]:
     both = a.statistics[score], b.statistics[score]
-    return {**asdict(paired_bootstrap(*both, (a.name, b.name))), "p_randomisation": approximate_randomisation(*both)}
+    found = asdict(paired_bootstrap(*both, (a.name, b.name)))
+    return {**found, "interval": difference_interval(*both), "p_randomisation": approximate_randomisation(*both)}
 
 
 @dataclass(frozen=True)
@@ -72,43 +164,12 @@ class Frequencies:
     words: Words
 
 
-def _frequencies(run: Run, references: Sequence[str]) -> Frequencies:
+def _frequencies(run: Run, references: Sequence[str], lowercase: bool) -> Frequencies:
     """Of the training targets of `run`; of the references, where those are not there any more."""
-    words = word_splitter(references)
+    words = word_splitter(references, lowercase)
     try:
         training = open_splits(run.config, run.folder)["train"]
         return Frequencies(count_words((target for _, target in islice(training, _MOST_PAIRS)), words),
                            "the training data", words)
     except UserError:
         return Frequencies(count_words(references, words), "the references", words)
-
-
-def as_markdown(report: dict[str, Any]) -> str:
-    """The comparison as a page: a table of scores, tables of differences, and the sentences."""
-    lines = [f"# Runs compared on {report['runs'][0]['split']}, {report['runs'][0]['n']:,} examples", "",
-             "p: paired bootstrap (Koehn 2004), and approximate randomisation (Riezler and Maxwell 2005). Intervals "
-             "are 95 %, of the difference a − b."]
-    for detail in report["differences"]:
-        a, b = detail["a"], detail["b"]
-        lines += ["", f"## a = {a}, b = {b}", "", "| score | a − b | p, bootstrap | p, randomisation |",
-                  "|---|---|---|---|"]
-        lines += [f"| {row['score']} | {row['difference']:+.2f} | {row['p']:.4f} | {row['p_randomisation']:.4f} |"
-                  for row in report["comparison"] if (row["a"], row["b"]) == (a, b)]
-        for title, key in ((f"{detail['score']} by length of the source", "by_length"),
-                           (f"F₁ of words, by how often they are in {detail.get('frequency_in')}", "by_frequency")):
-            if detail.get(key):
-                lines += ["", f"### {title}", "", "| group | n | a | b | a − b | interval |",
-                          "|---|---|---|---|---|---|"]
-                lines += [f"| {g['group']} | {g['n']:,} | {g['a']:.2f} | {g['b']:.2f} | {g['difference']:+.2f} | "
-                          f"{g['interval'][0]:+.2f} to {g['interval'][1]:+.2f} |" for g in detail[key]]
-        lines += ["", "### The sentences that differ most"]
-        for one in detail["sentences"]:
-            lines += ["", f"Line {one['line']}: a {one['a']:.1f}, b {one['b']:.1f}", ""]
-            lines += [f"- {name}: {_escaped(one[key])}" for name, key in
-                      (("source", "source"), ("reference", "reference"), ("a", "output_a"), ("b", "output_b"))]
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return re.sub(r"([\\`*_\[\]<>#|&])", r"\\\1", " ".join(text.splitlines()))

@@ -48,10 +48,10 @@ class Sentence:
     b: float
 
 
-def word_splitter(references: Sequence[str]) -> Words:
-    """Text → words, as BLEU of these references has them."""
+def word_splitter(references: Sequence[str], lowercase: bool) -> Words:
+    """Text → words, as BLEU of these references has them; in lower case where that is asked for."""
     split = BLEU(tokenize=bleu_tokenizer(references)).tokenizer
-    return lambda text: list(split(text).split())
+    return lambda text: list(split(text.lower() if lowercase else text).split())
 
 
 def by_length(a: SentenceStatistics, b: SentenceStatistics, lengths: Sequence[int]) -> list[Group]:

@@ -11,11 +11,13 @@ from pellucid.config import Split
 from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.errors import ConfigError
+from pellucid.evaluate import per_character
 from pellucid.evaluate.classification import classification_scores
-from pellucid.evaluate.comparison import Evaluated, as_markdown, compare
+from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, in_lowercase
+from pellucid.evaluate.comparison_page import as_markdown
 from pellucid.evaluate.perplexity import perplexity_scores, perplexity_statistics
 from pellucid.evaluate.search_errors import search_errors
-from pellucid.evaluate.significance import SentenceStatistics
+from pellucid.evaluate.significance import SentenceStatistics, bootstrap_interval, corpus_score
 from pellucid.evaluate.translation import translation_scores
 from pellucid.files import make_folder, write_json, write_text
 from pellucid.runs.run import Run, load
@@ -24,25 +26,32 @@ Report = dict[str, Any]
 
 
 def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | None,
-                  say: Callable[[str], None]) -> Report:
+                  say: Callable[[str], None], score: str | None = None) -> Report:
     """Scores each run on its own `split`, or on two `files` of sources and targets, and compares the runs pairwise.
 
     Hypotheses and scores are kept in each run's evaluation/ folder, the comparison in that of the first.
 
+    Args:
+        score: that the runs are tested by; if left out, the one of their task (`evaluate.comparison.chosen_score`).
+
     Returns:
-        {"runs": [scores of a run], "comparison": [{"score", "a", "b", "difference", "p", "p_randomisation"}],
-        "differences": [{"a", "b", "score", "by_length", "by_frequency", "frequency_in", "sentences"}]}, see
+        {"runs": [scores of a run],
+        "comparison": [{"score", "a", "b", "difference", "interval", "p", "p_randomisation", "p_holm"}],
+        "differences": [{"a", "b", "score", "notes", "by_length", "by_frequency", "frequency_in", "sentences_by",
+        "sentences"}]}, see
         `evaluate.comparison`.
 
     Raises:
-        UserError: a run or its data cannot be read; runs of different tasks or data are compared.
+        UserError: a run or its data cannot be read; runs of different tasks or data are compared, or the score cannot
+            compare them.
     """
     reports: list[Report] = []
     evaluated: list[Evaluated] = []
     first: list[tuple[str, str]] = []
     name = split if files is None else "files"
-    for folder in folders:
-        run = load(folder)
+    runs = [load(folder) for folder in folders]
+    chosen = chosen_score(runs, score)
+    for run in runs:
         pairs = pairs_of(run, split, files)
         first = first or pairs
         if [b for _, b in pairs] != [b for _, b in first]:
@@ -51,7 +60,7 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
         report, one = evaluate_run(run, pairs, name, say)
         reports.append(report)
         evaluated.append(one)
-    comparison, differences = compare(evaluated, first, say)
+    comparison, differences = compare(evaluated, first, chosen, say)
     report = {"runs": reports, "comparison": comparison, "differences": differences}
     if differences:
         write_text(folders[0] / "evaluation" / f"{name}-comparison.md", as_markdown(report))
@@ -96,7 +105,7 @@ def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
     make_folder(place)
     write_text(place / f"{split}.hyp", "".join(output.replace("\n", " ") + "\n" for output in outputs))
     write_json(place / f"{split}.json", json.loads(json.dumps(report)))
-    return report, Evaluated(str(run.folder), run, outputs, metrics)
+    return report, Evaluated(str(run.folder), run, outputs, metrics, report.get("unknown_share", 0.0))
 
 
 def _score_translation(run: Run, pairs: list[tuple[str, str]],
@@ -108,13 +117,26 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]],
     scored = run.score(sources, targets, cut=True)
     nats, tokens = [-one.log_probability for one in scored], [len(one.tokens) for one in scored]
     perplexity = perplexity_scores(nats, tokens)
-    names = ("bleu", "bleu_lowercase", "chrf", "ter", "meteor", "exact")
-    report = {name: getattr(scores, name) for name in names} | {"perplexity": perplexity.perplexity}
-    report["interval"] = {**scores.interval, **perplexity.interval}
-    report["signature"] = scores.signature
+    characters = per_character.reference_characters(run.tokenizers.target, targets, tokens)
+    per_one = per_character.per_character_statistics(nats, characters)
+    unknown = per_character.unknown_share(run.tokenizers.target, targets)
+    report: Report = {**scores.scores, "perplexity": perplexity.perplexity, per_character.NAME: corpus_score(per_one)}
+    report["interval"] = {**scores.interval, **perplexity.interval, per_character.NAME: bootstrap_interval(per_one)}
+    report["case"], report["unknown_share"] = "lowercase" if in_lowercase([run]) else "mixed", unknown
+    report["signature"] = scores.signatures["bleu"]
+    report["signatures"] = {**scores.signatures, **_likelihood_signatures(run, unknown)}
     report["search"] = asdict(search_errors(run, sources, generated, scored))
     report["route"] = asdict(route)
-    return outputs, report, scores.statistics | {"perplexity": perplexity_statistics(nats, tokens)}
+    statistics = {"perplexity": perplexity_statistics(nats, tokens), per_character.NAME: per_one}
+    return outputs, report, scores.statistics | statistics
+
+
+def _likelihood_signatures(run: Run, unknown: float) -> dict[str, str]:
+    """What two runs must have in common for their perplexities, and for their nats per character."""
+    tidy = run.tokenizers.config
+    text = f"case:{'lc' if tidy.lowercase else 'mixed'}|punctuation:{'no' if tidy.strip_punctuation else 'yes'}"
+    return {"perplexity": f"end:yes|tok:{run.tokenizers.target_sha256()[:12]}",
+            per_character.NAME: f"end:yes|{text}|unknown:{100 * unknown:.2f}%"}
 
 
 def _score_classifier(run: Run, pairs: list[tuple[str, str]],
@@ -122,7 +144,9 @@ def _score_classifier(run: Run, pairs: list[tuple[str, str]],
     names = run.tokenizers.labels
     predicted = [one.label for one in run.classify([a for a, _ in pairs])]
     scores = classification_scores(predicted, [b for _, b in pairs], names)
+    signature = f"labels:{len(names)}"
     report = {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1, "interval": scores.interval,
-              "signature": f"labels:{len(names)}|bootstrap:1000", "confusion": scores.confusion.tolist(),
-              "labels": list(names)}
+              "signature": f"{signature}|bootstrap:1000",
+              "signatures": {"accuracy": signature, "macro_f1": f"{signature}|zero_division:0"},
+              "confusion": scores.confusion.tolist(), "labels": list(names)}
     return predicted, report, scores.statistics

@@ -118,8 +118,9 @@ def decoded_scores(model: Transformer, pairs: list[tuple[str, str]], config: Run
     """BLEU and exact matches of greedy decoding, in percent."""
     greedy = replace(config.decode, beam_size=1, n_best=1, sample=False)
     outputs = generate(model, tokenizers, [a for a, _ in pairs], greedy, config.model.max_length)
-    statistics = translation_statistics([output.text for output in outputs], [b for _, b in pairs])
-    return {name: corpus_score(statistics[name]) for name in ("bleu", "exact")}
+    names = ("bleu", "exact")
+    statistics = translation_statistics([output.text for output in outputs], [b for _, b in pairs], names)
+    return {name: corpus_score(metric) for name, metric in statistics.items()}
 
 
 def sample_lines(model: Transformer, pairs: Iterable[tuple[str, str]], config: RunConfig,

@@ -81,6 +81,14 @@ class Tokenizers:
             digest.update(f"{name} {len(content)}\n".encode() + content)
         return digest.hexdigest()
 
+    def target_sha256(self) -> str:
+        """A digest of the target side: equal digests mean equal ids for every target, so that losses and perplexities
+        of the two are about the same tokens."""
+        config, content = self.config, self.target.serialized()
+        splits = [config.kind, config.target_language if config.kind == "spacy" else "", config.lowercase,
+                  config.strip_punctuation]
+        return hashlib.sha256(json.dumps(splits).encode() + content).hexdigest()
+
     def save(self, folder: Path) -> None:
         """Writes `files` and their manifest, all or nothing.
 

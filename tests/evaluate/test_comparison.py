@@ -1,0 +1,176 @@
+"""Runs side by side: scores that are about the same thing, under one policy of case, and p corrected for the pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pellucid.config import DataConfig, Generated, RunConfig, Split, TokenizerConfig
+from pellucid.data.tokenizers.build import train_tokenizers
+from pellucid.errors import ConfigError
+from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, incomparable
+from pellucid.evaluate.comparison_page import as_markdown
+from pellucid.evaluate.holm import holm
+from pellucid.evaluate.per_character import per_character_statistics, reference_characters, unknown_share
+from pellucid.evaluate.perplexity import perplexity_statistics
+from pellucid.evaluate.significance import SentenceStatistics, mean_percentage
+from pellucid.evaluate.translation import translation_statistics
+from pellucid.runs.run import Run
+
+PAIRS = [("a dog runs", "Ein Hund rennt weit"), ("a cat sits", "Eine Katze sitzt hier"),
+         ("two men", "Zwei Männer hier")]
+TEXT = DataConfig(train=Split(path="train.tsv"))
+WORD, CHARACTER = TokenizerConfig(kind="word", shared=False), TokenizerConfig(kind="character", shared=False)
+LOWER = TokenizerConfig(kind="word", shared=False, lowercase=True)
+
+
+def run_of(name: str, tokenizer: TokenizerConfig = WORD, data: DataConfig = TEXT) -> Run:
+    """A run that is only looked at: no model, no file."""
+    config = RunConfig(data=data, tokenizer=tokenizer)
+    model: Any = None
+    return Run(Path(name), config, train_tokenizers(tokenizer, PAIRS, "seq2seq"), model)
+
+
+def evaluated(name: str, outputs: list[str], tokenizer: TokenizerConfig = WORD, nats: float = 5.0) -> Evaluated:
+    run, references = run_of(name, tokenizer), [reference for _, reference in PAIRS]
+    tokens = [len(ids) + 1 for ids in run.tokenizers.target.encode_batch(references)]
+    characters = reference_characters(run.tokenizers.target, references, tokens)
+    statistics = translation_statistics(outputs, references)
+    statistics["perplexity"] = perplexity_statistics([nats] * 3, tokens)
+    statistics["nats_per_character"] = per_character_statistics([nats] * 3, characters)
+    return Evaluated(name, run, outputs, statistics, unknown_share(run.tokenizers.target, references))
+
+
+def compared(*runs: Evaluated, chosen: str | None = None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    score = chosen_score([one.run for one in runs], chosen)
+    return compare(runs, PAIRS, score, lambda text: None)
+
+
+RIGHT = [reference for _, reference in PAIRS]
+WRONG = ["Ein Hund", "Eine Katze sitzt", "Männer"]
+
+
+def test_perplexity_is_compared_under_one_target_tokenizer_alone() -> None:
+    rows, (detail,) = compared(evaluated("a", RIGHT), evaluated("b", WRONG))
+    assert [row["score"] for row in rows] == ["chrf", "bleu", "ter", "meteor", "exact", "perplexity"]
+    assert detail["notes"] == []
+    rows, (detail,) = compared(evaluated("a", RIGHT), evaluated("b", WRONG, CHARACTER))
+    assert [row["score"] for row in rows][-1] == "nats_per_character"
+    assert "perplexity" not in {row["score"] for row in rows}
+    assert any("perplexity is not compared" in note and "tokenizers differ" in note for note in detail["notes"])
+
+
+def test_nats_per_character_is_one_number_for_every_tokenizer() -> None:
+    rows, _ = compared(evaluated("a", RIGHT), evaluated("b", RIGHT, CHARACTER))
+    assert rows[-1]["difference"] == 0  # the same probability of the same text
+    by_word, by_character = (evaluated("a", RIGHT, one).statistics["perplexity"] for one in (WORD, CHARACTER))
+    assert by_word.statistics[0, 1] == 5 != by_character.statistics[0, 1]
+
+
+def test_unknown_tokens_are_named() -> None:
+    rare = TokenizerConfig(kind="word", shared=False, min_frequency=2)
+    first, second = evaluated("a", RIGHT, rare), evaluated("b", RIGHT, CHARACTER)
+    assert first.unknown == pytest.approx(9 / 11)  # of the words, "hier" alone occurs twice
+    _, (detail,) = compared(first, second)
+    assert any("81.82 % of a's" in note and "0.00 % of b's" in note for note in detail["notes"])
+
+
+def test_texts_that_a_tokenizer_changes_are_not_compared_by_their_likelihood() -> None:
+    rows, (detail,) = compared(evaluated("a", RIGHT), evaluated("b", RIGHT, LOWER))
+    assert not {"perplexity", "nats_per_character"} & {row["score"] for row in rows}
+    assert len(detail["notes"]) == 2
+
+
+def test_infinite_perplexities_are_not_compared() -> None:
+    rows, (detail,) = compared(evaluated("a", RIGHT, nats=1e5), evaluated("b", WRONG, nats=1e5))
+    assert "perplexity" not in {row["score"] for row in rows}
+    assert detail["notes"] == ["perplexity is not compared: it is infinite"]
+
+
+def test_a_run_that_writes_lower_case_is_compared_in_lower_case() -> None:
+    lower = [text.lower() for text in RIGHT]
+    rows, (detail,) = compared(evaluated("a", RIGHT), evaluated("b", lower, LOWER))
+    assert [row["score"] for row in rows] == [
+        f"{kind}_lowercase" for kind in ("chrf", "bleu", "ter", "meteor", "exact")]
+    assert {row["difference"] for row in rows} == {0}  # nothing but case differs
+    assert (detail["score"], detail["sentences_by"], detail["sentences"]) == ("chrf_lowercase", "chrf_lowercase", [])
+    assert all(group["difference"] == 0 for group in detail["by_length"] + detail["by_frequency"])
+
+
+def test_the_score_is_chosen_by_the_task() -> None:
+    numbers, grammar = (DataConfig(generated=Generated(task=task)) for task in ("copy", "grammar"))
+    assert chosen_score([run_of("a")], None) == "chrf"
+    assert chosen_score([run_of("a"), run_of("b", LOWER)], None) == "chrf_lowercase"
+    assert chosen_score([run_of("a", data=numbers)], None) == "exact"
+    assert chosen_score([run_of("a", data=grammar)], None) == "chrf"
+    assert chosen_score([run_of("a")], "perplexity") == "perplexity"
+    with pytest.raises(ConfigError, match="perplexity does not compare a with b"):
+        chosen_score([run_of("a"), run_of("b", CHARACTER)], "perplexity")
+    with pytest.raises(ConfigError, match="unknown key bluE"):
+        chosen_score([run_of("a")], "bluE")
+
+
+def test_p_is_corrected_over_the_pairs_of_runs_for_the_chosen_score_alone() -> None:
+    runs = [evaluated(name, outputs) for name, outputs in (("a", RIGHT), ("b", WRONG), ("c", ["", "", ""]))]
+    rows, details = compared(*runs, chosen="bleu")
+    chosen = [row for row in rows if row["score"] == "bleu"]
+    assert len(chosen) == len(details) == 3
+    assert [row["p_holm"] for row in chosen] == holm([row["p"] for row in chosen])
+    assert min(row["p_holm"] for row in chosen) == 3 * min(row["p"] for row in chosen)
+    assert all(row["p_holm"] is None for row in rows if row["score"] != "bleu")
+
+
+def test_every_difference_has_its_interval() -> None:
+    rows, details = compared(evaluated("a", RIGHT), evaluated("b", WRONG, nats=6.0))
+    for row in rows:
+        low, high = row["interval"]
+        assert low <= row["difference"] <= high
+        assert low < high or row["score"] == "exact"
+    page = as_markdown({"runs": [{"split": "test", "n": 3}], "comparison": rows, "differences": details})
+    assert page.count("exploratory |") == 5
+    assert all(f"| {row['score']} | " in page for row in rows)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, None, 0.03]) == [0.03, 0.06, None, 0.06]
+
+
+def test_the_target_side_decides_whether_perplexities_are_comparable() -> None:
+    other = [(source + " more", target) for source, target in PAIRS]
+    a, b = train_tokenizers(WORD, PAIRS, "seq2seq"), train_tokenizers(WORD, other, "seq2seq")
+    assert a.sha256() != b.sha256()
+    assert a.target_sha256() == b.target_sha256()
+    assert not incomparable("perplexity", a, b)
+    for different in (CHARACTER, LOWER):
+        assert incomparable("perplexity", a, train_tokenizers(different, PAIRS, "seq2seq"))
+
+
+def test_characters_of_a_reference_and_its_end() -> None:
+    tokenizer = train_tokenizers(CHARACTER, PAIRS, "seq2seq").target
+    assert reference_characters(tokenizer, ["hier", ""], [5, 1]) == [5, 1]
+    assert reference_characters(tokenizer, ["hier"], [3]) == [3]  # cut: two characters and the end were scored
+    table = per_character_statistics([3.0, 1.0], [5, 1])
+    assert table.score(table.statistics.sum(axis=0)) == pytest.approx(4 / 6)
+    with pytest.raises(ValueError, match="sentence 2 has 0 characters"):
+        per_character_statistics([1.0, 1.0], [1, 0])
+    with pytest.raises(ValueError, match="1 log-likelihoods but 2"):
+        per_character_statistics([1.0], [1, 2])
+
+
+def test_classifiers_are_tested_by_accuracy() -> None:
+    config = RunConfig(task="classification", data=TEXT, tokenizer=WORD)
+    model: Any = None
+    tokenizers = train_tokenizers(WORD, [("a b", "x"), ("b", "y")], "classification")
+    runs = [Run(Path(name), config, tokenizers, model) for name in "ab"]
+    assert chosen_score(runs, None) == "accuracy"
+    with pytest.raises(ConfigError, match="different tasks"):
+        chosen_score([runs[0], run_of("c")], None)
+    statistics = {name: SentenceStatistics(name, np.array([[1.0, 1.0], [0.0, 1.0]]), mean_percentage)
+                  for name in ("accuracy", "macro_f1")}
+    sides = [Evaluated(run.folder.name, run, ["x", "x"], statistics, 0.0) for run in runs]
+    rows, (detail,) = compare(sides, [("a b", "x"), ("b", "y")], "accuracy", lambda text: None)
+    assert [row["score"] for row in rows] == ["accuracy", "macro_f1"]
+    assert "by_frequency" not in detail
