@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pellucid.config.mapping import from_mapping
-from pellucid.data.splits import Pairs, open_splits, position
-from pellucid.errors import ConfigError, DataError
+from pellucid.data.division import SCHEME, Division
+from pellucid.data.splits import Pairs, open_splits
+from pellucid.errors import CheckpointError, ConfigError, DataError
 
 
 def splits_of(folder: Path, data: dict[str, Any], **rest: Any) -> dict[str, Pairs]:
@@ -21,7 +22,8 @@ def splits_of(folder: Path, data: dict[str, Any], **rest: Any) -> dict[str, Pair
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "all.tsv"
-    path.write_text("".join(f"sentence {i // 2}\tphrase {i}\n" for i in range(4000)), encoding="utf-8")
+    twins = ("sentence {}", "Sentence {} !")
+    path.write_text("".join(f"{twins[i % 2].format(i // 2)}\tphrase {i}\n" for i in range(4000)), encoding="utf-8")
     return path
 
 
@@ -30,27 +32,67 @@ def test_shares_divide_the_training_data_by_its_source_text(tmp_path: Path, tabl
     parts = {name: list(pairs) for name, pairs in splits.items()}
     whole = [tuple(line.split("\t")) for line in table.read_text(encoding="utf-8").splitlines()]
     assert sorted(parts["train"] + parts["validation"] + parts["test"]) == sorted(whole)
-    sources = {name: {a for a, _ in pairs} for name, pairs in parts.items()}
+    sources = {name: {a.lower().rstrip(" !") for a, _ in pairs} for name, pairs in parts.items()}  # twins are one
     assert not sources["train"] & sources["validation"]
     assert not sources["train"] & sources["test"]
     assert not sources["test"] & sources["validation"]
-    assert 0.07 < len(parts["validation"]) / 4000 < 0.13
+    assert 0.05 < len(parts["validation"]) / 4000 < 0.11  # of the four fifths that the test leaves
     assert 0.16 < len(parts["test"]) / 4000 < 0.24
     assert {name: list(pairs) for name, pairs in splits.items()} == parts  # read again
     for pairs in splits.values():
         assert pairs.sha256() == hashlib.sha256(table.read_bytes()).hexdigest()
 
 
-def test_the_place_of_a_text_is_its_hash() -> None:
-    digest = hashlib.blake2b(b"a cat", digest_size=8).hexdigest()
-    assert position("a cat") == int(digest, 16) / 2**64
+def test_the_test_stays_where_it_is_when_validation_changes(tmp_path: Path, table: Path) -> None:
+    def test_of(**data: Any) -> list[tuple[str, str]]:
+        return list(splits_of(tmp_path, {"train": str(table), "test_share": 0.2, **data})["test"])
 
-
-def test_a_share_stays_where_it_is_when_another_is_added(tmp_path: Path, table: Path) -> None:
+    other = tmp_path / "validation.tsv"
+    other.write_text("a\tb\n", encoding="utf-8")
+    assert test_of() == test_of(validation_share=0) == test_of(validation_share=0.4) == test_of(validation=str(other))
     alone = splits_of(tmp_path, {"train": str(table)})
     both = splits_of(tmp_path, {"train": str(table), "test_share": 0.2})
-    assert list(alone["validation"]) == list(both["validation"])
+    assert set(both["validation"]) < set(alone["validation"])  # the test takes from it, and moves nothing else
     assert "test" not in alone
+
+
+@pytest.fixture
+def old_run(tmp_path: Path) -> Path:
+    """A folder as a run left it that began before the division was recorded; something has been trained in it."""
+    folder = tmp_path / "run"
+    (folder / "checkpoints" / "step-00000001").mkdir(parents=True)
+    record = {name: {"name": name, "interval": interval, "sha256": ""} for name, interval in (
+        ("train", [0.3, 1.0]), ("validation", [0.0, 0.1]), ("test", [0.1, 0.3]))}
+    (folder / "data.json").write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
+def test_a_run_keeps_the_division_that_it_began_with(tmp_path: Path, table: Path, old_run: Path) -> None:
+    data = {"train": str(table), "validation_share": 0.1, "test_share": 0.2}
+    old = splits_of(tmp_path, data)
+    assert {pairs.division for pairs in old.values()} == {Division(0.1, 0.2, scheme=1)}
+    (old_run / "data.json").write_text(json.dumps({name: pairs.describe() for name, pairs in old.items()}))
+    assert splits_of(tmp_path, data) == old
+    new = open_splits(from_mapping({"data": data}), tmp_path / "another")
+    assert {pairs.division for pairs in new.values()} == {Division(0.1, 0.2, SCHEME)}
+    (old_run / "data.json").write_text(json.dumps({name: pairs.describe() for name, pairs in new.items()}))
+    assert splits_of(tmp_path, data) == new
+
+
+@pytest.mark.parametrize("record", [
+    None, "", "[]", "{}", '{"train": {"division": null}}', '{"train": 3}', '{"train": {"division": {"scheme": 99}}}',
+    '{"train": {"division": {"scheme": {}}}}'])
+def test_a_run_whose_division_is_not_known_is_refused(record: str | None, tmp_path: Path, table: Path,
+                                                      old_run: Path) -> None:
+    if record is None:
+        (old_run / "data.json").unlink()
+    else:
+        (old_run / "data.json").write_text(record)
+    with pytest.raises(CheckpointError) as error:
+        splits_of(tmp_path, {"train": str(table)})
+    assert error.value.where == str(old_run / "data.json")
+    assert error.value.fix
+    assert list(splits_of(tmp_path, {"train": str(table), "validation_share": 0})["train"])  # whole: nothing to know
 
 
 def test_splits_that_are_given_leave_the_training_data_whole(tmp_path: Path, table: Path) -> None:

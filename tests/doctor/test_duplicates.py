@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.doctor.duplicates import Leaks, Seen, leaks, normalised
+from pellucid.doctor.duplicates import Leaks, Seen, leaks
 
 
 def seen(*pairs: tuple[str, str], most: int = 1000) -> Seen:
     found = Seen(most)
     found.add(range(1, len(pairs) + 1), [a for a, _ in pairs], [b for _, b in pairs])
     return found
-
-
-def test_normalised() -> None:
-    assert normalised("  The  CAT, sat! ") == normalised("the cat sat") == "the cat sat"
-    assert normalised("1 12") != normalised("11 2")
-    assert normalised("…") == "…"  # nothing would be left
 
 
 def test_repeats_by_hand() -> None:

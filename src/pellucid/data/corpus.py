@@ -109,8 +109,9 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
     Raises:
         DataError: no usable line, or what the reading of the files raises.
     """
+    share = None if pairs.division is None else [pairs.name, asdict(pairs.division)]
     key = hashlib.sha256(json.dumps([_FORMAT, pairs.sha256(), tokenizers.sha256(), config.task, config.model.max_length,
-                                     config.data.too_long, pairs.interval, asdict(pairs.fields)]).encode()).hexdigest()
+                                     config.data.too_long, share, asdict(pairs.fields)]).encode()).hexdigest()
     folder = cache_folder("ids") / key
     if not _is_whole(folder):
         write_folder(folder, lambda place: _encode(pairs, tokenizers, config, place, progress))

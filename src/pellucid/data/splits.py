@@ -1,12 +1,10 @@
 """The parts of a run's data: train, validation and test, each a thing that can be read again and again.
 
-Where no validation data is given, a share of the training pairs is set aside: u(source) = blake2b(source) / 2⁶⁴ puts
-every source text at a place in [0, 1), and each split owns an interval of it. So equal texts share a side, the division
-is the same in every run and on every machine, and nothing need be held or shuffled.
+Where no validation or test data is given, a share of the training pairs is set aside by their source texts, see
+division.py. A run that has begun keeps the division that it began with, by the record in its data.json.
 """
 
 import dataclasses
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 from pellucid.config import DataConfig, Generated, RunConfig, Split, Task
 from pellucid.data import hub, sources
+from pellucid.data.division import SCHEME, SCHEMES, Division
 from pellucid.data.generated import tasks
 from pellucid.data.tables import Fields
 from pellucid.errors import CheckpointError, ConfigError, DataError
@@ -21,6 +20,7 @@ from pellucid.files import read_json, write_folder, write_json, write_text
 
 GENERATED_SEED = 1  # generated data is the same under every run seed, so that runs can be compared on one test set
 _ABOUT = "generated.json"
+RECORD = "data.json"  # in a run folder: what each split is, as `Pairs.describe` says
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Pairs:
         name: "train", "validation" or "test".
         split: the files.
         fields: the columns.
-        interval: the pairs whose source lies in [low, high) belong to it; (0, 1) is the whole.
+        division: of the pairs in the files, those whose source it gives to `name`; None: all.
     """
 
     name: str
     split: Split
     fields: Fields
-    interval: tuple[float, float] = (0.0, 1.0)
+    division: Division | None = None
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """(source, target), or (text, label).
@@ -48,17 +48,19 @@ class Pairs:
         for _, first, second in self._records():
             yield first, second
 
+    def has(self, source: str) -> bool:
+        """Whether a pair of the files with this source belongs to it."""
+        return self.division is None or self.division.part_of(source) == self.name
+
     def _records(self) -> Iterator[tuple[int, str, str]]:
-        low, high = self.interval
-        is_whole = self.interval == (0.0, 1.0)
         is_empty = True
         for record in sources.read_records(self.split, self.fields):
-            if is_whole or low <= position(record[1]) < high:
+            if self.has(record[1]):
                 is_empty = False
                 yield record
         if is_empty:
             raise DataError(f"no pair falls to {self.name}", where=self.split.path or self.split.source or "",
-                            why=f"of so little data, none lies in its share, {low:g} to {high:g}",
+                            why="of so little data, none lies in its share",
                             fix=f"give data.{self.name}, or change data.validation_share or data.test_share")
 
     def locate(self, index: int) -> str:
@@ -69,21 +71,17 @@ class Pairs:
         raise IndexError(f"{self.name} has no pair {index}")
 
     def describe(self) -> dict[str, Any]:
-        """The files, columns and share, as plain data."""
+        """The files, columns and division, as plain data."""
         files = {key: value for key, value in dataclasses.asdict(self.split).items() if value is not None}
         columns = [field.column if field.name is None else field.name
                    for field in (self.fields.first, self.fields.second)]
         tables = {} if self.split.path is None else {"fields": columns}
-        return {"name": self.name, **files, **tables, "interval": list(self.interval)}
+        division = None if self.division is None else dataclasses.asdict(self.division)
+        return {"name": self.name, **files, **tables, "division": division}
 
     def sha256(self) -> str:
         """The digest of the files, see `sources.sha256_of`; two splits of one file have the same."""
         return sources.sha256_of(self.split)
-
-
-def position(text: str) -> float:
-    """The place of a text in [0, 1), spread evenly over texts."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest()) / 2**64
 
 
 def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
@@ -94,6 +92,7 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     Raises:
         ConfigError: neither data.train nor data.generated is given; a generated task that does not exist, belongs to
             another `task`, or asks for more different lines than there are; `run_folder`/data is not ours.
+        CheckpointError: see `division_of`.
         OutputError: generated data cannot be written.
     """
     data = config.data
@@ -101,7 +100,9 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     given = {name: Pairs(name, Split(path=hub.with_split(split.path, name)) if split.path else split, fields)
              for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test)) if split}
     if "train" in given:
-        return _with_shares(given, data)
+        division = division_of(data, run_folder)
+        return given | {name: dataclasses.replace(given["train"], name=name, division=division)
+                        for name in (division.parts if division else ())}
     if data.generated is None:
         raise ConfigError("there is nothing to train on", where="data.train",
                           fix="give --data.train FILE (TSV, JSONL, Parquet, hub:owner/name), or --data.train.source F "
@@ -111,15 +112,37 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     return {name: Pairs(name, Split(path=str(path)), usual) for name, path in written.items()} | given
 
 
-def _with_shares(given: dict[str, Pairs], data: DataConfig) -> dict[str, Pairs]:
-    """Adds the splits that are shares of the training data, and leaves the rest to train."""
-    train = given["train"]
-    low = 0.0
-    for name, share in (("validation", data.validation_share), ("test", data.test_share)):
-        if name not in given and share > 0:
-            given[name] = dataclasses.replace(train, name=name, interval=(low, low + share))
-            low += share
-    return given | {"train": dataclasses.replace(train, interval=(low, 1.0))}
+def division_of(data: DataConfig, run_folder: Path) -> Division | None:
+    """How the training data is divided; None where it stays whole.
+
+    The scheme is that of the run in `run_folder` if one has begun there, else the newest.
+
+    Raises:
+        CheckpointError: a run has begun there, and no record tells how; or that of a later version does.
+    """
+    validation = data.validation_share if data.validation is None else 0.0
+    test = data.test_share if data.test is None else 0.0
+    if data.train is None or (validation == 0 and test == 0):
+        return None
+    return Division(validation, test, _scheme_of(run_folder))
+
+
+def _scheme_of(run_folder: Path) -> int:
+    path = run_folder / RECORD
+    if not path.exists() and not any((run_folder / "checkpoints").glob("step-*")):
+        return SCHEME
+    try:
+        train = read_json(path)["train"]
+        scheme = train["division"]["scheme"] if "division" in train else 1  # as all had it before it was recorded
+    except (CheckpointError, KeyError, TypeError) as error:
+        raise CheckpointError("data.json does not tell how the data of this run was divided", where=str(path),
+                              why="what it was trained on might be taken for unseen data",
+                              fix="put the file back; if nothing has been trained there yet, remove it") from error
+    if not isinstance(scheme, int) or scheme not in SCHEMES:
+        raise CheckpointError(f"the data of this run was divided by scheme {scheme!r}", where=str(path),
+                              why=f"this version knows {', '.join(map(str, SCHEMES))}",
+                              fix="use the version that trained it, or a later one")
+    return int(scheme)
 
 
 def _write_generated(generated: Generated, task: Task, folder: Path) -> dict[str, Path]:

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config import RunConfig
-from pellucid.data.splits import Pairs, open_splits
+from pellucid.data.splits import RECORD, Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.doctor.examine import examine
 from pellucid.doctor.finding import SEVERITIES, Example, Finding
 from pellucid.doctor.machine import look_around
-from pellucid.errors import CheckpointError, DataError
+from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder, read_json
 from pellucid.model.build import check
 from pellucid.runs.checkpoint import AVERAGE
 from pellucid.runs.folder import read_config, tokenizer_options
 from pellucid.train.journal import read_metrics
+from pellucid.train.unseen import check_unseen
 
 _GENERATED = "(generated)"
 _WHERE = "run"
@@ -53,10 +54,9 @@ def check_up(config: RunConfig, run: Path | None, out: Path, progress: Callable[
     check(config.model)
     config = dataclasses.replace(config, tokenizer=tokenizer_options(config))
     with tempfile.TemporaryDirectory() as folder:
-        is_runs = run is not None and (run / "data").exists() and read_config(run).data == config.data
-        splits = open_splits(config, run if run is not None and is_runs else Path(folder))
+        splits, found = _divided(config, run, Path(folder))
         data = examine(config, splits, lambda: _tokenizers_of(run), progress)
-        findings = [_shortened(finding, folder) for finding in data.findings]
+        findings = found + [_shortened(finding, folder) for finding in data.findings]
         facts: dict[str, Any] = {"data": data.facts}
         vocabulary = data.facts.get("tokens", {}).get("vocabulary", config.tokenizer.vocab_size)
         progress("looking at the environment")
@@ -66,6 +66,27 @@ def check_up(config: RunConfig, run: Path | None, out: Path, progress: Callable[
             more, facts["run"] = check_run(run, splits, progress)
             findings += more
     return Checkup(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)), facts)
+
+
+def _divided(config: RunConfig, run: Path | None, folder: Path) -> tuple[dict[str, Pairs], list[Finding]]:
+    """The splits as the run divided them if it was trained on this data, else as a new one would. What is generated and
+    is not there is written into `folder`."""
+    is_there = run is not None and (config.data.train is not None or (run / "data").exists())
+    found = []
+    try:
+        is_runs = run is not None and is_there and read_config(run).data == config.data
+        splits = open_splits(config, run if run is not None and is_runs else folder)
+    except CheckpointError as error:
+        splits = open_splits(config, folder)
+        found.append(Finding.of_error("data_record", "broken", _WHERE, error, "it can be neither resumed nor scored"))
+    try:
+        check_unseen(config, splits)
+    except (ConfigError, CheckpointError) as error:
+        found.append(Finding.of_error("leak_start", "broken", "train.initialize_from", error,
+                                      "training stops: the score would be of memory, not of skill"))
+    except DataError:
+        pass  # the data's findings tell about it
+    return splits, found
 
 
 def _shortened(finding: Finding, folder: str) -> Finding:
@@ -125,7 +146,7 @@ def _damaged(kind: str, error: CheckpointError, is_used: bool = True) -> Finding
 
 def _changed_data(run: Path, splits: dict[str, Pairs]) -> list[Finding]:
     try:
-        before = read_json(run / "data.json")
+        before = read_json(run / RECORD)
         changed = [name for name, pairs in splits.items()
                    if name != "test" and name in before and before[name].get("sha256") != pairs.sha256()]
     except (CheckpointError, DataError, AttributeError, TypeError):

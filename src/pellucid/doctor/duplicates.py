@@ -1,27 +1,22 @@
 """Pairs that stand twice in a split, or in two splits: compared by hashes, exactly and after normalisation.
 
-Normalised is lower case, letters and digits only, one space between words. What is held is bounded: beyond MOST
-pairs, only those whose source hashes into a shrinking part of the range are kept, and counts are scaled up by what that
-part is of the whole. All pairs of equal sources are kept or left out together, in every split.
+Normalised is the canonical form, by which data is divided, too (data/canonical.py). What is held is bounded: beyond
+MOST pairs, only those whose source hashes into a shrinking part of the range are kept, and counts are scaled up by what
+that part is of the whole. All pairs of equal sources are kept or left out together, in every split.
 """
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.canonical import canonical
+
 MOST = 4_000_000  # pairs held for a split
-_WORD = re.compile(r"[^\W_]+")
 
 Hashes = NDArray[np.uint64]
-
-
-def normalised(text: str) -> str:
-    """Lower case, letters and digits; the text itself where nothing else is in it."""
-    return " ".join(_WORD.findall(text.lower())) or text
 
 
 def hashes(texts: Sequence[str]) -> Hashes:
@@ -41,8 +36,8 @@ class Seen:
 
     def add(self, numbers: Sequence[int], sources: Sequence[str], targets: Sequence[str]) -> None:
         """Takes in pairs with their numbers."""
-        source = hashes([normalised(text) for text in sources])
-        target = hashes([normalised(text) for text in targets])
+        source = hashes([canonical(text) for text in sources])
+        target = hashes([canonical(text) for text in targets])
         exact = hashes([f"{a}\n{b}" for a, b in zip(sources, targets, strict=True)])
         rows = np.stack([np.asarray(numbers, dtype=np.uint64), exact, source * np.uint64(0x9E3779B97F4A7C15) ^ target,
                          source])

@@ -4,10 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from pellucid.config import Task
-from pellucid.data.splits import position
 from pellucid.doctor.characters import tally_characters
 from pellucid.doctor.duplicates import Seen
 from pellucid.doctor.finding import Tally
@@ -59,7 +56,9 @@ class FirstPass:
         if len(self.part.shares) == 1:
             yield self.part.name, window
             return
-        places = np.asarray([position(text) for text in window.sources])
+        divisions = {share.division for share in self.part.shares if share.division is not None}
+        parts = {division: [division.part_of(text) for text in window.sources] for division in divisions}
         for share in self.part.shares:
-            low, high = share.interval
-            yield share.name, window.at(np.flatnonzero((places >= low) & (places < high)).tolist())
+            found = window if share.division is None else window.at(
+                [i for i, name in enumerate(parts[share.division]) if name == share.name])
+            yield share.name, found

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.canonical import canonical
 from pellucid.doctor.advice import ADVICE
 from pellucid.doctor.draft import Draft
-from pellucid.doctor.duplicates import hashes, normalised
+from pellucid.doctor.duplicates import hashes
 from pellucid.doctor.finding import MOST_EXAMPLES, Tally
 from pellucid.doctor.reading import Part
 
@@ -37,7 +38,7 @@ class Labels:
                 self.counts[label] += 1
                 if len(places := self.first.setdefault(label, [])) < MOST_EXAMPLES:
                     places.append(number)
-        self._texts.append(hashes([normalised(text) for text in texts]))
+        self._texts.append(hashes([canonical(text) for text in texts]))
         self._labels.append(hashes(labels))
         self._numbers.append(numbers)
 

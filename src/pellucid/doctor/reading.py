@@ -50,7 +50,7 @@ def parts_of(splits: dict[str, Pairs]) -> list[Part]:
     for name in ("train", "validation", "test"):
         if name in splits:
             by_files.setdefault(splits[name].split, []).append(splits[name])
-    return [Part(shares[0].name, dataclasses.replace(shares[0], interval=(0.0, 1.0)), tuple(shares))
+    return [Part(shares[0].name, dataclasses.replace(shares[0], division=None), tuple(shares))
             for shares in by_files.values()]
 
 

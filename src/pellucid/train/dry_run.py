@@ -9,6 +9,7 @@ from pellucid.config import RunConfig
 from pellucid.data.splits import open_splits
 from pellucid.model.build import build, build_classifier, check
 from pellucid.train.initialize import source_of
+from pellucid.train.unseen import check_unseen
 
 _LINES = 1000  # of a split, that are read
 
@@ -26,7 +27,9 @@ def dry_run(config: RunConfig) -> dict[str, Any]:
     source = source_of(config)
     report: dict[str, Any] = {} if source is None else {"initialize_from": f"{source.folder}, which fits"}
     with tempfile.TemporaryDirectory() as folder:
-        for name, pairs in open_splits(config, Path(folder)).items():
+        splits = open_splits(config, Path(folder))
+        check_unseen(config, splits)
+        for name, pairs in splits.items():
             lines = sum(1 for _ in islice(pairs, _LINES + 1))
             report[name] = {"lines": min(lines, _LINES), "all": lines <= _LINES}
     sizes, shared = [config.tokenizer.vocab_size] * 2, config.tokenizer.shared

@@ -17,7 +17,7 @@ from pellucid.config import RunConfig
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
-from pellucid.data.splits import Pairs, open_splits
+from pellucid.data.splits import RECORD, Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import make_folder, read_json, remove_leftovers, write_json
@@ -36,6 +36,7 @@ from pellucid.train.learning_rate import learning_rate, paper_peak
 from pellucid.train.loop import Session, is_better, point_to_checkpoints, train_until_done, validate_and_save
 from pellucid.train.model_card import write_model_card
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.unseen import check_unseen
 from pellucid.train.update import Learner, at_work
 from pellucid.train.validation import make_validation
 from pellucid.train.workers import choose_workers
@@ -122,7 +123,7 @@ def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Pat
     Raises:
         DataError: which split is another one now.
     """
-    path = out / "data.json"
+    path = out / RECORD
     now = {name: {**pairs.describe(), "sha256": pairs.sha256(),
                   **(asdict(corpora[name].report) if name in corpora else {})} for name, pairs in splits.items()}
     if path.exists():
@@ -140,6 +141,8 @@ def open_data(config: RunConfig, out: Path,
               reporter: Reporter) -> tuple[dict[str, Pairs], Tokenizers, dict[str, Corpus]]:
     """The splits, the tokenizers, and the ids of every split but that of the test."""
     splits = open_splits(config, out)
+    if not has_begun(out):
+        check_unseen(config, splits)
     tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
     check_tokenizers(config, tokenizers)
     corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
