@@ -16,7 +16,7 @@ SOURCE, TARGET = PROBE.sentences * PROBE.source, PROBE.sentences * PROBE.target
 def test_a_layer_of_both_sides_meets_each_number_of_rows_once() -> None:
     products = {("mm", ((SOURCE, 64), (64, 128))), ("mm", ((TARGET, 64), (64, 128))), ("mm", ((128, 64), (64, 9)))}
     shapes = [Shape(10, 5, 6), Shape(10, 6, 5), Shape(10, 5, 6), Shape(3, 7, 7)]
-    assert count_primitives(products, shapes, 1, 1) == 3  # 50, 60 and 21 rows; the last product has no side of the batch's
+    assert count_primitives(products, shapes, 1, 1) == 3  # 50, 60, 21 rows; the last has no side of the batch
 
 
 def test_a_layer_of_one_side_meets_that_sides_rows() -> None:

@@ -19,14 +19,13 @@ from pellucid.plan.process import baselines, primitive_bytes
 from pellucid.plan.products import PROBE, count_primitives
 from pellucid.plan.rehearsal import Holdings
 from pellucid.plan.workload import Shape, Workload, shapes_of, workers_of
-from pellucid.precision import keep_primitives, resolve
+from pellucid.precision import PRIMITIVES, keep_primitives, resolve
 
 _PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data
 _HOLES = {"decoding": 1.0, "training": 2.3, "training with primitives": 3.7}  # glibc 2.36, see docs/plan.md
 _MIB = 2**20
 _PASSING = ("activations", "logits", "gradients")  # of each worker's own part of a batch
 _WORKER = 24 * _MIB  # what a worker has written to of what it began with
-_MOST_PRIMITIVES = 65_536  # that precision.keep_primitives lets oneDNN keep
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def look_at_machine(config: RunConfig) -> Machine:
 
 def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     """Of `pellucid train`, from the first update to the average of the last checkpoints."""
-    batches = workload.batches(config)
+    train, batches = config.train, workload.batches(config)
     shapes, workers = shapes_of(batches), workers_of(config, batches).count
     layers = (config.model.encoder_layers, 0 if workload.classes else config.model.decoder_layers)
     largest = largest_shapes(shapes, layers)
@@ -81,36 +80,38 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
                                                  machine.compiled)
     update, shape = max(((held, shape) for (held, _), shape in zip(rehearsed, largest, strict=True)),
                         key=lambda one: _total(one[0]))
-    update = {holder: size * (workers if holder in _PASSING else 1) for holder, size in update.items()}
+    times = dict.fromkeys(_PASSING, workers) | {"gradients": 2 * workers - 1}  # the others' lie where all see them, too
+    update = {holder: size * times.get(holder, 1) for holder, size in update.items()}
     peaks = [update]
-    if config.train.average_last > 1:
+    if train.average_last > 1:
         peaks.append(rehearse_average(config, workload))
-    if config.train.monitor in ("bleu", "exact"):
+    if train.monitor in ("bleu", "exact"):
         greedy = replace(config, decode=replace(config.decode, beam_size=1, n_best=1, sample=False))
         search = _search(greedy, workload, machine)[0]
         peaks.append(search | {"optimizer": update["optimizer"]})
-    seen = len(shapes) if config.train.epochs else min(len(shapes), config.train.steps * config.train.accumulate)
+    seen = len(shapes) if train.epochs else min(len(shapes), train.steps * train.accumulate)
     scale = (workload.scale() or 1) if seen == len(shapes) else 1
-    passes = 2 if config.train.r_drop else 1
+    passes = 2 if train.r_drop else 1
     primitives = count_primitives(products, shapes[:seen], scale, passes) if machine.primitive else 0
-    passing = sum(update.get(holder, 0) for holder in _PASSING) // workers
+    passing = sum(update.get(holder, 0) // times[holder] for holder in _PASSING)
     work = "training with primitives" if primitives else "training"
+    met = train.steps * train.accumulate if train.epochs is None else train.epochs * len(shapes) * scale
     beside = {"process": machine.training, "other workers": (workers - 1) * _WORKER,
-              "kernels": workers * min(primitives, _MOST_PRIMITIVES) * machine.primitive,
-              "holes": workers * _holes(passing, len(set(shapes[:seen])) * scale, work),
+              "kernels": workers * min(primitives, PRIMITIVES) * machine.primitive,
+              "holes": workers * _holes(passing, met, work),
               "data": (workload.count or 0) * _PAIR_BYTES}
     return Budget(_filled(beside | max(peaks, key=_total)), shape)
 
 
-def _holes(passing: int, shapes: float, work: str) -> int:
+def _holes(passing: int, batches: float, work: str) -> int:
     """What the allocator can neither use nor give back of `passing` bytes that come and go: room between blocks that
     stay, too small for the next tensor.
 
-    It grows with the logarithm of the number of shapes: each further one finds more of what the ones before left, and
-    primitives, which stay where they were made, break up more of it. And with the power 2/3 of the bytes: the more
-    there are, the larger the blocks, which leave less between them.
+    It grows with the logarithm of the number of batches, of all epochs: each further one finds more of what the ones
+    before left, and seldom a place where none has been. Primitives, which stay where they were made, break up more of
+    it. And with the power 2/3 of the bytes: the more there are, the larger the blocks, which leave less between them.
     """
-    return round(_HOLES[work] * math.log(max(1, shapes)) * math.pow(passing / _MIB, 2 / 3) * _MIB)
+    return round(_HOLES[work] * math.log(max(1, batches)) * math.pow(passing / _MIB, 2 / 3) * _MIB)
 
 
 def decoding(config: RunConfig, workload: Workload, machine: Machine) -> Budget:

@@ -1,12 +1,13 @@
 """What a process holds beside tensors, measured in this one: the libraries, and the primitives that oneDNN keeps.
 
-oneDNN makes machine code for each new shape of a bf16 product, and `precision.keep_primitives` lets it keep them all,
-so an epoch of batches leaves thousands behind: of a small model they are the largest part of the memory.
+oneDNN makes machine code for each new shape of a bf16 product, and `precision.keep_primitives` lets it keep thousands,
+so an epoch of batches leaves them behind: of a small model they are the largest part of the memory.
 """
 
 import ctypes
 import gc
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -48,12 +49,9 @@ def primitive_bytes(config: RunConfig) -> int:
     model = config.model
     d, f = model.d_model, model.d_ff
     layers = [(d, 3 * d), (d, d), (d, f), (f, d)]
-    for inner, outer in layers:
-        _multiply(_ROWS, inner, outer, "bf16")
+    _multiply_by(range(_ROWS, _ROWS + _PROBES), layers)  # whatever is kept of the last ones alone is there from here on
     before = _settled()
-    for inner, outer in layers:
-        for rows in range(_ROWS + 1, _ROWS + 1 + _PROBES):
-            _multiply(rows, inner, outer, "bf16")
+    _multiply_by(range(_ROWS + _PROBES, _ROWS + 2 * _PROBES), layers)
     return max(0, _settled() - before) // (3 * _PROBES * len(layers))
 
 
@@ -64,6 +62,13 @@ def _settled() -> int:
     if trim is not None:
         trim(0)
     return resident()
+
+
+def _multiply_by(numbers: Iterable[int], layers: Iterable[tuple[int, int]]) -> None:
+    """Each layer, for each of these numbers of rows."""
+    for rows in numbers:
+        for inner, outer in layers:
+            _multiply(rows, inner, outer, "bf16")
 
 
 def _multiply(rows: int, inner: int, outer: int, precision: str) -> None:

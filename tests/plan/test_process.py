@@ -1,0 +1,42 @@
+"""What stays of products of new shapes, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pellucid.precision import DESCRIPTIONS, PRIMITIVES, resolve
+
+LEFT = """
+from pellucid.config import ModelConfig, RunConfig
+from pellucid.plan.process import primitive_bytes
+from pellucid.precision import keep_primitives
+import os
+keep_primitives()
+print(os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"], os.environ["LRU_CACHE_CAPACITY"],
+      primitive_bytes(RunConfig(model=ModelConfig(d_model=128, d_ff=256))))
+"""
+OURS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
+
+def left(**settings: str) -> list[int]:
+    """Both capacities, and the bytes of a primitive."""
+    environment = {key: value for key, value in os.environ.items() if key not in OURS} | settings
+    done = subprocess.run([sys.executable, "-c", LEFT], env=environment, capture_output=True, text=True, check=True)
+    return [int(word) for word in done.stdout.split()]
+
+
+@pytest.mark.skipif(resolve("auto", torch.device("cpu")) != "bf16", reason="products are not in bf16 here")
+def test_a_new_shape_leaves_a_primitive_and_no_description() -> None:
+    *capacities, ours = left()
+    assert capacities == [PRIMITIVES, DESCRIPTIONS]
+    *_, both = left(LRU_CACHE_CAPACITY="1024")
+    assert 100_000 < ours < 0.7 * both
+
+
+def test_what_somebody_has_set_stays() -> None:
+    assert left(ONEDNN_PRIMITIVE_CACHE_CAPACITY="7", LRU_CACHE_CAPACITY="5")[:2] == [7, 5]
