@@ -36,8 +36,8 @@ def check_unseen(config: RunConfig, splits: dict[str, Pairs]) -> None:
                 raise ConfigError(f"{folder} learned {learned:,} of the {count:,} {held_out.name} pairs",
                                   where="train.initialize_from",
                                   why=f"both have one file: {_told(division)} there, {_told(held_out.division)} here",
-                                  fix=f"give data.{held_out.name} a file that is new to it, or begin both with the "
-                                      "same shares")
+                                  fix=f"give data.{held_out.name} a file that is new to it, or train it anew with "
+                                      "the shares of this one")
 
 
 def _ancestors(config: RunConfig) -> Iterator[tuple[Path, RunConfig]]:
