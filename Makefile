@@ -7,7 +7,11 @@ READY := .venv/.ready
 # For `make wheel`, beside this machine's compiler, one for the other family of processors if it is installed.
 CROSS := $(foreach machine,$(filter-out $(shell uname -m),x86_64 aarch64),$(shell command -v $(machine)-linux-gnu-g++))
 
-.PHONY: demo test lint wheel clean
+# Of `make results`: the folder with multi30k/, trec/ and so on, and lines of benchmarks/claims.yaml (all of them).
+DATA ?=
+LINES ?=
+
+.PHONY: demo test lint results results-quick wheel clean
 
 demo: $(READY)
 	$(BIN)/pellucid demo
@@ -18,6 +22,12 @@ test: lint
 lint: .venv/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+results: .venv/.ready-dev
+	$(BIN)/python -m benchmarks.remake $(LINES) $(if $(DATA),--data "$(DATA)")
+
+results-quick: $(READY)
+	$(BIN)/python -m benchmarks.remake $(LINES) --quick
 
 wheel: .venv/.ready-dev
 	for compiler in "$$CXX" $(CROSS); do \

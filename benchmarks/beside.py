@@ -83,8 +83,12 @@ def decode(run: Path, lines: int) -> float:
     return len(texts) / (time.perf_counter() - started)
 
 
+HEAD = ("| recipe | training alone | training beside it | training × | decoding alone | decoding beside it | "
+        "decoding × |\n|---|---|---|---|---|---|---|")
+
+
 def measure(recipe: str, more: list[str], seconds: float, lines: int, repeat: int) -> str:
-    """A line of the table."""
+    """A row of the table."""
     rates: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
@@ -96,19 +100,21 @@ def measure(recipe: str, more: list[str], seconds: float, lines: int, repeat: in
             with neighbour(is_busy):
                 rates.setdefault(f"decode {is_busy}", []).append(decode(run, lines))
     middle = {name: statistics.median(found) for name, found in rates.items()}
-    return "  ".join([f"{recipe:26}", *(
-        f"{what} {middle[f'{what} False']:9,.0f} → {middle[f'{what} True']:9,.0f}  × "
-        f"{middle[f'{what} True'] / middle[f'{what} False']:.2f}" for what in ("train", "decode"))])
+    cells = [cell for what in ("train", "decode") for cell in (
+        f"{middle[f'{what} False']:,.0f}", f"{middle[f'{what} True']:,.0f}",
+        f"{middle[f'{what} True'] / middle[f'{what} False']:.2f}")]
+    return f"| {' | '.join([recipe, *cells])} |"
 
 
 def main() -> None:
-    """Prints a line for each recipe."""
+    """Prints a row for each recipe."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", nargs="+")
     parser.add_argument("--seconds", type=float, default=8.0, help="of updates in each training")
     parser.add_argument("--lines", type=int, default=1000, help="to decode")
     parser.add_argument("--repeat", type=int, default=2)
     args, more = parser.parse_known_args()
+    print(HEAD)
     for recipe in args.recipe:
         print(measure(recipe, more, args.seconds, args.lines, args.repeat), flush=True)
 

@@ -28,6 +28,7 @@ from benchmarks.convert import to_ctranslate2
 from benchmarks.decode_cases import LENGTHS, Case, random_case, run_case
 from benchmarks.decode_job import Job, Search
 from benchmarks.decode_limit import Bound, bound_of
+from benchmarks.decode_table import tables
 from benchmarks.limit import Limit
 from benchmarks.processes import Runner, interleave, say
 from benchmarks.reference import Gate, Verdict
@@ -144,7 +145,7 @@ def row_of(case: Case, name: str, runner: Runner, verdict: Verdict, bound: Bound
 
 
 def table(rows: list[dict[str, Any]], one_by_one: bool) -> str:
-    """The rows for people."""
+    """The rows with all that was measured."""
     lines = []
     for row in rows:
         speed = f"{row['tokens_per_second']:9,.0f} ({row['low']:,.0f}–{row['high']:,.0f})"
@@ -185,6 +186,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two repetitions in place of five")
     parser.add_argument("--repeat", type=int, help="repetitions")
     parser.add_argument("--joeynmt", metavar="PYTHON", help="the interpreter of an environment with joeynmt 2.3.0")
+    parser.add_argument("--label", default="", help="added to the names of models in the table that is printed")
     parser.add_argument("--json", type=Path, help="where to write the results")
     args = parser.parse_args()
     if bool(args.source) != bool(args.target) or (args.source and not args.run):
@@ -207,11 +209,12 @@ def main() -> None:
                     one_by_one = mode == "one by one"
                     some = case.first(ONE_BY_ONE) if one_by_one else case
                     new = run_job(some, some.job(search, one_by_one), Path(name), args, limit)
-                    print(table(new, one_by_one), flush=True)
+                    say(table(new, one_by_one))
                     rows += new
                     if args.json:
                         args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n",
                                              encoding="utf-8")
+    print(tables([row | {"model": row["model"] + args.label} for row in rows]))
 
 
 def prepare(case: Case, folder: Path, run: Path | None) -> None:

@@ -139,15 +139,31 @@ def row_of(case: str, model: str, runner: Runner, best: float, operations: float
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The rows for people; the last column is our speed over theirs."""
-    lines = []
+    """The rows as Markdown; "ours ×" is our speed over theirs."""
+    lines = ["| workload | system | tokens/s | ours × | of the limit | memory |", "|---|---|---|---|---|---|"]
     ours = {row["workload"]: row["tokens_per_second"] for row in rows if row["setting"] == "default"}
+    names = {"pellucid, default": "**pellucid**", "pellucid, plain": "pellucid, plain equations"}
     for row in rows:
+        name = f"{row['system']}, {row['setting']}"
         ratio = ours.get(row["workload"], float("nan")) / row["tokens_per_second"]
-        lines.append(f"{row['workload']:12} {row['system'] + ' (' + row['setting'] + ')':30}"
-                     f"{row['tokens_per_second']:9,.0f} ({row['low']:,.0f}–{row['high']:,.0f})".ljust(68)
-                     + f"{row['peak_memory_bytes'] / 2**30:6.2f} GiB  limit × {row['fraction_of_limit']:.2f}  "
-                       f"ours × {ratio:.2f}  loss {row['loss']:.2f}")
+        factor = "" if row["setting"] == "default" else f"{ratio:.2f}"
+        lines.append(f"| {row['workload']} | {names.get(name, name)} | {row['tokens_per_second']:,.0f} "
+                     f"({row['low']:,.0f}–{row['high']:,.0f}) | {factor} | "
+                     f"{row['fraction_of_limit']:.2f} | {row['peak_memory_bytes'] / 2**30:.2f} GiB |")
+    return "\n".join(lines)
+
+
+def best_peers(rows: list[dict[str, Any]]) -> str:
+    """Our speed over that of the fastest peer in each workload, as Markdown."""
+    lines = ["| workload | × the best peer | the best peer |", "|---|---|---|"]
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        here = [row for row in rows if row["workload"] == workload]
+        ours = [row["tokens_per_second"] for row in here if row["setting"] == "default"]
+        peers = [row for row in here if row["system"] != "pellucid"]
+        if ours and peers:
+            best = max(peers, key=lambda row: row["tokens_per_second"])
+            lines.append(f"| {workload} | {ours[0] / best['tokens_per_second']:.2f} | {best['system']}, "
+                         f"{best['setting']} |")
     return "\n".join(lines)
 
 
@@ -171,9 +187,11 @@ def main() -> None:
             rows += race(case, args.to_loss, args.joeynmt, args.system)
         else:
             rows += run_case(case, args.repeat or (2 if args.quick else 5), args.joeynmt, args.system, limit)
-            print(table([row for row in rows if row["workload"] == case]), flush=True)
+            say(table([row for row in rows if row["workload"] == case]))
         if args.json:
             args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    if not args.to_loss:
+        print(f"{table(rows)}\n\n{best_peers(rows)}")
 
 
 if __name__ == "__main__":

@@ -86,6 +86,17 @@ def seconds_of(command: list[str], cache: Path) -> float:
     return time.perf_counter() - began
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown: seconds, with the least and the most."""
+    by_job = {row["job"]: f"{row['seconds']:.2f} ({row['low']:.2f}–{row['high']:.2f})" for row in rows}
+    systems = ("pellucid int8", "pellucid bf16", "ctranslate2 int8", "ctranslate2 float32")
+    lines = ["| seconds | pellucid int8 | bf16 | CTranslate2 int8 | float32 |", "|---|---|---|---|---|"]
+    for name, job in (("greedy", "beam 1"), ("beam 4", "beam 4"), ("one line", "one line")):
+        cells = [by_job.get(f"{system}, {job}", "") for system in systems]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Runs the jobs in turn, prints the table, writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -106,9 +117,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = [
         {"job": job, "lines": lines[job], "seconds": statistics.median(times), "low": min(times), "high": max(times),
          "first": first[job]} for job, times in taken.items()]
-    for row in rows:
-        print(f"{row['job']:32}{row['lines']:6} lines  {row['seconds']:5.2f} s ({row['low']:.2f}–{row['high']:.2f})  "
-              f"first {row['first']:.2f} s")
+    print(table(rows))
     if args.json:
         args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
 

@@ -1,0 +1,166 @@
+"""Lines that tell the truth pass; one whose band or whose text was made to lie is caught, by running it or without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks import remake
+from benchmarks.claims import Claims, read_claims
+from benchmarks.places import find
+from pellucid.errors import ConfigError
+
+PAGE = """# Numbers
+
+| what | score | time |
+|---|---|---|
+| the first | 99.4 % (98.9 to 99.8) | 1,200 s |
+| the second | 41.2 | |
+
+| table | speed | × |
+|---|---|---|
+| fast | 300 | 2.0 |
+
+The second has 41.2 points.
+"""
+LINES: dict[str, Any] = {
+    "first": {"about": "one", "minutes": 0.1, "seeds": [1, 2],
+              "commands": ["echo '{\"runs\": [{\"exact\": 99.'{seed}', \"interval\": {\"exact\": [98.7, 99.9]}}]}'"],
+              "figures": {"exact": {"key": "runs.0.exact", "band": [99, 100], "interval": 1},
+                          "seconds": {"clock": True}},
+              "text": {"page.md > Numbers > the first > score": "{exact} % ({exact_low} to {exact_high})",
+                       "page.md > Numbers > the first > time": "{seconds} s"},
+              "quick": {}},
+    "second": {"about": "two", "minutes": 0.1, "commands": ["echo score: 41.3"],
+               "figures": {"score": {"pattern": r"score: ([\d.]+)", "band": [41, 42]}},
+               "text": {"page.md > Numbers > the second > score": "{score}",
+                        "page.md > Numbers": "The second has {score} points."},
+               "quick": {"commands": ["echo score: 20.5"], "bands": {"score": [20, 21]}}},
+    "third": {"about": "three", "minutes": 0.1,
+              "commands": ["printf '| table | speed | × |\\n|---|---|---|\\n| fast | 500 | 2.1 |\\n'"],
+              "tables": {"page.md > Numbers > fast > *": {"×": [1.5, 2.5]}}, "quick": {}}}
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a page and its claims; what is remade there is kept there."""
+    (tmp_path / "page.md").write_text(PAGE, encoding="utf-8")
+    monkeypatch.setattr(remake, "read_pages", lambda: {"page.md": (tmp_path / "page.md").read_text(encoding="utf-8")})
+    monkeypatch.setattr(remake, "read_claims", lambda: claims_of(tmp_path, LINES))
+    monkeypatch.setattr(remake, "ROOT", tmp_path)
+    return tmp_path
+
+
+def claims_of(folder: Path, lines: dict[str, Any], **more: Any) -> Claims:
+    path = folder / "claims.yaml"
+    path.write_text(yaml.safe_dump({"lines": lines, **more}), encoding="utf-8")
+    return read_claims(path)
+
+
+def changed(line: str, **keys: Any) -> dict[str, Any]:
+    """The lines, some keys of one replaced."""
+    return LINES | {line: LINES[line] | keys}
+
+
+def run(desk: Path, *words: str) -> int:
+    return remake.main([*words, "--results", str(desk / "results")])
+
+
+def test_what_is_true_passes_and_what_moved_is_offered(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(desk, "--quick") == 0
+    assert not (desk / "results/text.diff").exists()
+    assert run(desk) == 0
+    told = capsys.readouterr().out
+    assert "third: moved     fast > speed: 300 in the text, 500" in told
+    assert "here: " in told
+    assert (desk / "page.md").read_text(encoding="utf-8") == PAGE
+    assert "+| fast | 500 | 2.1 |" in (desk / "results/text.diff").read_text(encoding="utf-8")
+    assert run(desk, "--write") == 0
+    written = (desk / "page.md").read_text(encoding="utf-8")
+    assert "| the second | 41.3 | |" in written
+    assert "The second has 41.3 points." in written
+    assert "99.2 % (98.7 to 99.9) | 0 s" in written  # the mean of 99.1 and 99.2, and a moment
+
+
+@pytest.mark.parametrize(("lines", "names"), [
+    (changed("second", quick={"commands": ["echo score: 20.5"], "bands": {"score": [30, 31]}}), ["second"]),
+    (changed("third", tables={"page.md > Numbers > fast > *": {"×": [1.5, 2.05]}}), ["third"]),
+    (changed("first", commands=["echo '{}'"]), ["first"]), (changed("third", commands=["echo nothing"]), ["third"]),
+    (changed("second", quick={"commands": ["exit 3"]}), ["second"])])
+def test_a_line_with_a_wrong_band_or_without_a_number_is_caught(
+        lines: dict[str, Any], names: list[str], desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remake, "read_claims", lambda: claims_of(desk, lines))
+    assert run(desk, "--quick", *names) == 1
+    others = [name for name in LINES if name not in names]
+    assert run(desk, "--quick", *others) == 0
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [
+    ("99.4 %", "98.4 %", "says 98.4, outside of its band 99 to 100"), ("| 2.0 |", "| 3.0 |", "says 3.0, outside"),
+    ("has 41.2 points", "has 41.6 points", "score is 41.6 in page.md > Numbers, 41.2 in page.md > Numbers > the sec"),
+    ("| 41.2 | |", "| 41.2 | 7 s |", "no line of claims.yaml holds page.md > Numbers > the second > time: 7 s"),
+    ("(98.9 to 99.8)", "(98.9 to 99.8; 7 others)", "should read: {exact} % ({exact_low} to {exact_high})"),
+    ("| the second |", "| the other |", "page.md > Numbers > the second > score is in the text 0 times"),
+    ("| fast | 300 | 2.0 |", "| slow | 300 | 2.0 |", "page.md > Numbers > fast > * is not in the text")])
+def test_a_text_that_lies_is_caught_without_a_run(old: str, new: str, said: str, desk: Path) -> None:
+    assert find(claims_of(desk, LINES), {"page.md": PAGE})[1] == []
+    faults = find(claims_of(desk, LINES), {"page.md": PAGE.replace(old, new, 1)})[1]
+    assert any(said in fault for fault in faults), faults
+    (desk / "page.md").write_text(PAGE.replace(old, new, 1), encoding="utf-8")
+    assert run(desk, "--quick", "second") == 1
+
+
+def test_another_language_repeats_the_numbers(desk: Path) -> None:
+    mirror = {"mirrors": {"zh.md > 数 > * > *": "page.md > Numbers > * > *"}}
+    other = PAGE.replace("# Numbers", "# 数").replace(" % (98.9 to 99.8)", " %（98.9 至 99.8）")
+    claims = claims_of(desk, LINES, **mirror)
+    spots, faults = find(claims, {"page.md": PAGE, "zh.md": other})
+    assert faults == []
+    assert len([spot for spot in spots if spot.page == "zh.md"]) == 7
+    faults = find(claims, {"page.md": PAGE, "zh.md": other.replace("99.4", "99.5")})[1]
+    assert "zh.md > 数 > the first > score has no 99.4, as page.md > Numbers > the first > score has" in faults
+
+
+def test_what_is_done_is_not_done_again(desk: Path, capsys: pytest.CaptureFixture[str],
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = changed("second", commands=["echo x >> count; echo score: 41.3", "echo score: 41.3"])
+    monkeypatch.setattr(remake, "read_claims", lambda: claims_of(desk, counting))
+    assert run(desk, "second") == run(desk, "second") == 0
+    assert "kept from" in capsys.readouterr().err
+    assert (desk / "results/whole/count").read_text() == "x\n"
+    assert run(desk, "second", "--again") == 0
+    assert (desk / "results/whole/count").read_text() == "x\nx\n"
+
+
+def test_a_line_goes_on_after_its_last_command_that_ended(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = ["echo x >> count; echo '{}'", f"test -e go && {LINES['first']['commands'][0]}"]
+    stopping = changed("first", commands=commands)
+    monkeypatch.setattr(remake, "read_claims", lambda: claims_of(desk, stopping))
+    assert run(desk, "first") == 1
+    (desk / "results/whole/go").touch()
+    assert run(desk, "first") == 0
+    assert (desk / "results/whole/count").read_text() == "x\n"
+
+
+def test_what_cannot_be_run_is_left_out_with_its_reason(desk: Path, capsys: pytest.CaptureFixture[str],
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = changed("second", needs={"data": ["words"]}) | {"first": LINES["first"] | {"needs": {"lines": ["second"]}}}
+    monkeypatch.setattr(remake, "read_claims", lambda: claims_of(desk, lines))
+    assert run(desk, "first") == 0
+    assert "no DATA was given, and it needs words" in capsys.readouterr().err
+    (desk / "given" / "words").mkdir(parents=True)
+    assert run(desk, "first", "--data", str(desk / "given")) == 0
+    assert "left out" not in capsys.readouterr().err
+    assert run(desk, "first", "--data", str(desk / "nowhere")) == 3
+
+
+def test_mistakes_are_told(desk: Path) -> None:
+    assert run(desk, "fourth") == 2
+    assert run(desk, "--quick", "--write") == 2
+    for keys in ({"figures": {"score": {"kye": "a"}}}, {"commands": []}, {"figures": {"score": {"band": [1]}}},
+                 {"quick": {"bands": {"score": 3}}}, {"needs": {"lines": ["nothing"]}}):
+        with pytest.raises(ConfigError):
+            claims_of(desk, changed("second", **keys))
