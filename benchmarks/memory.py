@@ -1,7 +1,7 @@
 """How memory and time grow with the number of tokens: `python -m benchmarks.memory [--json FILE] [--figure FILE]`.
 
-A small model trains on sentences of one length, in a process of its own for each point: over the batch size at 64
-tokens a sentence, and over the length at 32 sentences a batch.
+A small model trains on sentences of one length, in a process of its own for each point, with as many workers as
+`pellucid train` takes: over the batch size at 64 tokens a sentence, and over the length at 32 sentences a batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SENTENCES, LENGTH = (16, 32, 64, 128, 256), (16, 32, 64, 128, 256, 512)
 
 
 def measure(sentences: int, length: int, repeat: int) -> dict[str, Any]:
-    """One point: the peak memory of the process and the seconds of an update."""
+    """One point: the peak memory of the process and its workers, and the seconds of an update."""
     model = MODELS["small"]
     random = np.random.default_rng(1)
     ids = random.integers(FIRST, model.vocabulary, (2, sentences, length))
@@ -60,7 +60,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         tokens = [p["tokens"] for p in points]
         axes[0].plot(tokens, [p["peak_memory_bytes"] / 2**30 for p in points], "o-", label=name)
         axes[1].plot(tokens, [p["seconds"] for p in points], "o-", label=name)
-    axes[0].set_ylabel("peak memory of the process, GiB")
+    axes[0].set_ylabel("peak memory with all workers, GiB")
     axes[1].set_ylabel("seconds an update")
     for axis in axes:
         axis.set_xlabel("source and target tokens a batch")
