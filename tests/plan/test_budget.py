@@ -1,0 +1,55 @@
+"""What is reckoned of a whole run, and of all its workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pellucid.config import ModelConfig, RunConfig, TrainConfig
+from pellucid.plan.budget import Budget, Machine, training
+from pellucid.plan.workload import Workload, _as_corpus
+from pellucid.precision import PRIMITIVES
+
+MACHINE = Machine("bf16", True, 0, 0, 300_000)
+
+
+def planned(examples: int = 300, **train: Any) -> Budget:
+    """Of a small model, on `examples` of lengths from 4 to 40."""
+    lengths = np.random.default_rng(0).integers(4, 40, (examples, 2))
+    source, target = ([np.full(n, 5) for n in lengths[:, side]] for side in (0, 1))
+    workload = Workload(_as_corpus(source, target), examples, 300, 300, True, 0, ())
+    model = ModelConfig(d_model=32, n_heads=4, d_ff=64, encoder_layers=1, decoder_layers=1)
+    keys = {"batch_tokens": 400, "average_last": 1, "workers": 1, "steps": 100} | train
+    return training(RunConfig(model=model, train=TrainConfig(**keys)), workload, MACHINE)
+
+
+def test_a_longer_run_leaves_more_holes_by_the_logarithm_of_its_batches() -> None:
+    holes = [planned(steps=steps).holdings["holes"] for steps in (100, 1000, 10_000)]
+    assert holes[0] < holes[1] < holes[2]
+    assert holes[2] - holes[1] == pytest.approx(holes[1] - holes[0], rel=0.01)
+    short, long = (planned(steps=None, epochs=epochs).total for epochs in (2, 50))
+    assert long > short
+
+
+def test_micro_batches_are_batches() -> None:
+    assert planned(accumulate=10).holdings["holes"] == pytest.approx(planned(steps=1000).holdings["holes"], rel=0.05)
+
+
+def test_two_passes_of_a_sentence_leave_as_many_kernels_as_one() -> None:
+    one, two = planned().holdings["kernels"], planned(r_drop=1.0).holdings["kernels"]
+    assert two == pytest.approx(one, rel=0.1)
+
+
+def test_no_more_kernels_are_counted_than_are_kept() -> None:
+    assert planned(20_000, steps=None, epochs=1).holdings["kernels"] == PRIMITIVES * MACHINE.primitive
+
+
+def test_each_worker_has_kernels_and_holes_and_the_weights_are_shared() -> None:
+    one, two = planned(), planned(workers=2)
+    for holder in ("weights", "optimizer"):
+        assert two.holdings[holder] == one.holdings[holder]
+    assert two.holdings["kernels"] == pytest.approx(2 * one.holdings["kernels"], rel=0.1)
+    assert two.holdings["holes"] > one.holdings["holes"]
+    assert two.total > one.total
