@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks import machine
 from pellucid.data.splits import open_splits
-from pellucid.evaluate.significance import SentenceStatistics, bootstrap_interval, mean_percentage
+from pellucid.evaluate.significance import SentenceStatistics, interval_of, mean_percentage, share_interval
 from pellucid.runs.run import Run, load
 
 _CHARACTER = r"[\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -44,7 +44,7 @@ def draw(run: Run, split: str, titles: int, top_p: float) -> list[dict[str, Any]
 def summary(rows: list[dict[str, Any]]) -> tuple[float, float, float]:
     """The percentage of regular poems, and its 95 % interval."""
     table = np.asarray([[row["regular"], 1.0] for row in rows], dtype=np.float64)
-    low, high = bootstrap_interval(SentenceStatistics("regular", table, mean_percentage))
+    low, high = interval_of(SentenceStatistics("regular", table, mean_percentage, share_interval))
     return mean_percentage(table.sum(axis=0)), low, high
 
 

@@ -17,6 +17,7 @@ from pellucid.evaluate.significance import (
     corpus_score,
     difference_interval,
     mean_percentage,
+    share_interval,
 )
 from pellucid.evaluate.translation import translation_statistics
 
@@ -119,6 +120,14 @@ def test_the_interval_of_a_difference_is_near_the_normal_one() -> None:
     error = gap.std() / np.sqrt(400)
     assert low == pytest.approx(gap.mean() - 1.96 * error, abs=0.25 * error)
     assert high == pytest.approx(gap.mean() + 1.96 * error, abs=0.25 * error)
+
+
+def test_the_largest_difference_has_an_interval_too() -> None:
+    """All of ten right against none: Wilson's 72.2 to 100 and 0 to 27.8 combined."""
+    table = np.ones((10, 2))
+    right, wrong = (SentenceStatistics("exact", table * [hit, 1], mean_percentage, share_interval) for hit in (1, 0))
+    assert difference_interval(right, wrong) == pytest.approx((100 - np.hypot(27.753, 27.753), 100), abs=0.01)
+    assert difference_interval(right, right) == (0, 0)
 
 
 def test_wrong_pairs_and_no_trials_are_refused() -> None:

@@ -13,7 +13,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from pellucid.evaluate.meteor import sentence_meteor
-from pellucid.evaluate.significance import bootstrap_interval
+from pellucid.evaluate.significance import interval_of
 from pellucid.evaluate.translation import (
     KINDS,
     SCORES,
@@ -53,7 +53,7 @@ def sacrebleus(rules: Rules, lowercase: bool) -> dict[str, Metric]:
 
 
 def test_every_score_is_sacrebleus() -> None:
-    found = translation_scores(HYPOTHESES, REFERENCES, resamples=50).scores
+    found = translation_scores(HYPOTHESES, REFERENCES).scores
     for lowercase, suffix in ((False, ""), (True, "_lowercase")):
         for name, metric in sacrebleus(Rules("13a", True, True), lowercase).items():
             assert found[name + suffix] == metric.corpus_score(HYPOTHESES, [REFERENCES]).score
@@ -63,7 +63,7 @@ def test_every_score_is_sacrebleus() -> None:
 
 def test_every_score_regards_case_and_its_twin_does_not() -> None:
     upper, lower = ["The Cat Sat on the MAT today."] * 3, ["the cat sat on the mat today."] * 3
-    found = translation_scores(lower, upper, resamples=5).scores
+    found = translation_scores(lower, upper).scores
     for kind in KINDS:
         full = 0 if kind == "ter" else pytest.approx(100, abs=0.2)
         assert found[kind] != full, kind
@@ -71,7 +71,7 @@ def test_every_score_regards_case_and_its_twin_does_not() -> None:
 
 
 def test_chinese_is_split_into_characters_by_bleu_and_ter() -> None:
-    found = translation_scores(CHINESE_HYPOTHESES, CHINESE_REFERENCES, resamples=50)
+    found = translation_scores(CHINESE_HYPOTHESES, CHINESE_REFERENCES)
     assert found.scores["bleu"] == BLEU(tokenize="zh").corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
     ter = TER(normalized=True, asian_support=True, case_sensitive=True)
     assert found.scores["ter"] == ter.corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
@@ -83,7 +83,7 @@ def test_chinese_is_split_into_characters_by_bleu_and_ter() -> None:
 
 def test_text_without_spaces_is_split_into_characters() -> None:
     """Under 13a a line of Thai is one word, so that a translation that is nearly right gets nothing."""
-    found = translation_scores(THAI_HYPOTHESES, THAI_REFERENCES, resamples=5)
+    found = translation_scores(THAI_HYPOTHESES, THAI_REFERENCES)
     assert found.scores["bleu"] == BLEU(tokenize="char").corpus_score(THAI_HYPOTHESES, [THAI_REFERENCES]).score > 50
     assert found.scores["ter"] < 50 < TER().corpus_score(THAI_HYPOTHESES, [THAI_REFERENCES]).score
     assert found.scores["meteor"] > 50
@@ -92,47 +92,47 @@ def test_text_without_spaces_is_split_into_characters() -> None:
 
 def test_perfect_outputs_of_three_tokens_have_full_bleu() -> None:
     short = ["1 2 3", "4 5", "6"]
-    found = translation_scores(short, short, resamples=50)
+    found = translation_scores(short, short)
     assert found.scores["bleu"] == pytest.approx(100)
-    assert found.interval["bleu"] == pytest.approx((100, 100))
+    assert found.interval["bleu"][1] == pytest.approx(100)
     assert "eff:yes" in found.signatures["bleu"]
     metric = BLEU(effective_order=True)
     wrong = ["1 2 4", "4 5", "7"]
-    assert translation_scores(wrong, short, resamples=5).scores["bleu"] == metric.corpus_score(wrong, [short]).score
+    assert translation_scores(wrong, short).scores["bleu"] == metric.corpus_score(wrong, [short]).score
 
 
 def test_the_order_is_the_effective_one_only_where_the_references_have_no_four_tokens() -> None:
     references = ["a b c d e", "f g", "h i j"]
-    found = translation_scores(["a b c", "f g", "h i j"], references, resamples=5)
+    found = translation_scores(["a b c", "f g", "h i j"], references)
     assert "eff:no" in found.signatures["bleu"]
     assert found.scores["bleu"] == 0 == BLEU().corpus_score(["a b c", "f g", "h i j"], [references]).score
-    perfect = translation_scores(references * 2, references * 2, resamples=200)
-    assert perfect.interval["bleu"] == pytest.approx((100, 100))  # resamples without the long one, too
+    perfect = translation_scores(references * 2, references * 2)
+    assert perfect.interval["bleu"][1] == pytest.approx(100)
 
 
 @given(st.lists(st.tuples(LINES, LINES), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_random_lines_score_as_in_sacrebleu(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    found = translation_scores(hypotheses, references, resamples=3).scores
+    found = translation_scores(hypotheses, references).scores
     for lowercase, suffix in ((False, ""), (True, "_lowercase")):
         for name, metric in sacrebleus(rules_for(references), lowercase).items():
             assert found[name + suffix] == metric.corpus_score(hypotheses, [references]).score
 
 
 def test_equal_lines_score_full_marks() -> None:
-    found = translation_scores(REFERENCES, REFERENCES, resamples=20)
+    found = translation_scores(REFERENCES, REFERENCES)
     assert found.scores["bleu"] == pytest.approx(100)
     assert [found.scores[name] for name in ("chrf", "ter", "exact")] == [100.0, 0.0, 100.0]
 
 
 def test_empty_hypotheses_score_nothing() -> None:
-    found = translation_scores(["", "", "", ""], REFERENCES, resamples=20).scores
+    found = translation_scores(["", "", "", ""], REFERENCES).scores
     assert [found[kind] for kind in KINDS] == [0.0, 0.0, 100.0, 0.0, 0.0]
 
 
 def test_meteor_is_the_mean_over_bleus_words() -> None:
-    found = translation_scores(["The cats, asleep with the dog."], ["the cat, awake with the dog."], resamples=5)
+    found = translation_scores(["The cats, asleep with the dog."], ["the cat, awake with the dog."])
     words = "The cats , asleep with the dog .".split(), "the cat , awake with the dog .".split()
     assert found.scores["meteor"] == 100 * sentence_meteor(*words, stems=True)
     assert found.scores["meteor_lowercase"] == 100 * sentence_meteor(["the", *words[0][1:]], words[1], stems=True)
@@ -140,7 +140,7 @@ def test_meteor_is_the_mean_over_bleus_words() -> None:
 
 def test_meteor_has_english_stems_for_english_alone() -> None:
     """English stems of German match what is no match: Rates (of the council) and Rate (instalment)."""
-    found = translation_scores(["Die Höhe des Rates ist bekannt"], ["Die Höhe der Rate ist bekannt"], resamples=5)
+    found = translation_scores(["Die Höhe des Rates ist bekannt"], ["Die Höhe der Rate ist bekannt"])
     words = "Die Höhe des Rates ist bekannt".split(), "Die Höhe der Rate ist bekannt".split()
     assert found.scores["meteor"] == 100 * sentence_meteor(*words, stems=False)
     assert found.scores["meteor"] < 100 * sentence_meteor(*words, stems=True)
@@ -150,17 +150,17 @@ def test_meteor_has_english_stems_for_english_alone() -> None:
 
 
 def test_exact_ignores_blanks_at_the_ends_only() -> None:
-    found = translation_scores([" a b\n", "a  b", "A b"], ["a b"] * 3, resamples=5).scores
+    found = translation_scores([" a b\n", "a  b", "A b"], ["a b"] * 3).scores
     assert found["exact"] == pytest.approx(100 / 3)
     assert found["exact_lowercase"] == pytest.approx(200 / 3)
 
 
 def test_every_score_has_an_interval_a_signature_and_statistics() -> None:
-    found = translation_scores(HYPOTHESES, REFERENCES, resamples=50, seed=7)
+    found = translation_scores(HYPOTHESES, REFERENCES)
     assert tuple(found.scores) == tuple(found.interval) == tuple(found.signatures) == tuple(found.statistics) == SCORES
     assert all(metric.name == name for name, metric in found.statistics.items())
     assert all(low <= high for low, high in found.interval.values())
-    assert found == translation_scores(HYPOTHESES, REFERENCES, resamples=50, seed=7)
+    assert found == translation_scores(HYPOTHESES, REFERENCES)
     assert tuple(translation_statistics(HYPOTHESES, REFERENCES, ("exact", "bleu"))) == ("exact", "bleu")
 
 
@@ -208,5 +208,5 @@ def test_a_thousand_resamples_of_a_thousand_sentences_take_under_three_seconds()
     statistics = translation_statistics(HYPOTHESES * 250, REFERENCES * 250)
     start = time.perf_counter()
     for metric in statistics.values():
-        bootstrap_interval(metric, resamples=1000)
+        interval_of(metric)
     assert time.perf_counter() - start < 3

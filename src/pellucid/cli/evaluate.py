@@ -18,7 +18,7 @@ _WIDTH = 65  # characters of a sentence there
 
 @dataclass
 class Evaluate:
-    """Scores on unseen data, each with its 95 % bootstrap interval and its signature; several runs are compared
+    """Scores on unseen data, each with its 95 % interval and its signature; several runs are compared
     pairwise by one score, corrected for their number: two tests, the others beside it, differences by length and word
     frequency, and the sentences that differ most."""
 
@@ -59,7 +59,8 @@ def as_text(report: dict[str, Any]) -> str:
 
     lines = []
     for run in report["runs"]:
-        lines.append(f"{run['run']}  {run['split']}, {run['n']:,} examples")
+        of_sources = f" of {run['sources']:,} sources" if run["sources"] < run["n"] else ""
+        lines.append(f"{run['run']}  {run['split']}, {run['n']:,} examples{of_sources}")
         lines += _scores(run)
         if "confusion" in run:
             import numpy as np
@@ -96,14 +97,13 @@ def _scores(run: dict[str, Any]) -> Iterator[str]:
     for pair in pairs:
         cells = []
         for name in pair if differ else pair[:1]:
-            low, high = run["interval"][name]
-            cells.append(f"{run[name]:>12.{_decimals(name)}f}   " + f"{low:.{_decimals(name)}f} to "
-                         f"{high:.{_decimals(name)}f}".ljust(16))
+            score, low, high = (_told(name, value) for value in (run[name], *run["interval"][name]))
+            cells.append(f"{score:>12}   " + f"{low} to {high}".ljust(16))
         yield f"  {pair[0].removesuffix(LOWERCASE):<18}" + " ".join(cells).rstrip()
 
 
-def _decimals(name: str) -> int:
-    return 4 if name == "nats_per_character" else 2
+def _told(name: str, value: float | None) -> str:
+    return "∞" if value is None else f"{value:.{4 if name == 'nats_per_character' else 2}f}"
 
 
 def _searched(search: dict[str, Any]) -> str:

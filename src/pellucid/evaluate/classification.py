@@ -4,21 +4,26 @@
 gives 0. Macro-F1 is the mean F1 of the labels that occur among the true or the predicted, as scikit-learn has it.
 """
 
+import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.evaluate.intervals import Bounds, design_effect
+from pellucid.evaluate.macro_f1 import macro_f1_interval
 from pellucid.evaluate.significance import (
-    DEFAULT_RESAMPLES,
-    DEFAULT_SEED,
+    Score,
     SentenceStatistics,
-    bootstrap_interval,
+    Sums,
     corpus_score,
+    interval_of,
     mean_percentage,
+    share_interval,
+    with_sources,
 )
 
 
@@ -36,7 +41,7 @@ class LabelScores:
 @final
 @dataclass(frozen=True)
 class ClassificationScores:
-    """Corpus scores (0–100) with the 95 % bootstrap interval of each, and scores by label.
+    """Corpus scores (0–100) with the 95 % interval of each, and scores by label.
 
     `confusion` counts sentences, ``[true, predicted]`` in the order of the labels; `statistics` is what
     `paired_bootstrap` needs to compare two classifiers.
@@ -56,41 +61,58 @@ class ClassificationScores:
 
 
 def classification_scores(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str],
-                          resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED) -> ClassificationScores:
-    """All scores of n predictions, with intervals from `resamples` resamples.
+                          sources: Sequence[Hashable] | None = None) -> ClassificationScores:
+    """All scores of n predictions, with intervals.
 
     Args:
         predicted, true: n labels each.
         labels: every label there is, once, in the order of the tables; those that never occur count for nothing.
+        sources: the text of each prediction; equal ones are drawn together.
 
     Raises:
-        ValueError: if the counts differ or are zero, a label is unknown or listed twice, or `resamples` is below 1.
+        ValueError: if the counts differ or are zero, or a label is unknown or listed twice.
     """
     statistics = classification_statistics(predicted, true, labels)
-    hits, predictions, truths = statistics["macro_f1"].statistics.sum(axis=0).reshape(3, len(labels))
+    if sources is not None:
+        statistics = {name: with_sources(metric, sources) for name, metric in statistics.items()}
+    confusion = confusion_table(predicted, true, labels)
+    hits, predictions, truths = (of.astype(np.float64) for of in (
+        np.diag(confusion), confusion.sum(axis=0), confusion.sum(axis=1)))
     precision, recall = _percentage(hits, predictions), _percentage(hits, truths)
     f1 = _percentage(2.0 * hits, predictions + truths)
     by_label = {label: LabelScores(float(precision[i]), float(recall[i]), float(f1[i]), int(truths[i]))
                 for i, label in enumerate(labels)}
     return ClassificationScores(
         accuracy=corpus_score(statistics["accuracy"]), macro_f1=corpus_score(statistics["macro_f1"]),
-        interval={name: bootstrap_interval(metric, resamples, seed) for name, metric in statistics.items()},
-        by_label=by_label, confusion=confusion_table(predicted, true, labels), statistics=statistics)
+        interval={name: interval_of(metric) for name, metric in statistics.items()},
+        by_label=by_label, confusion=confusion, statistics=statistics)
 
 
 def classification_statistics(
         predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]) -> dict[str, SentenceStatistics]:
-    """Per-sentence statistics of `accuracy` and `macro_f1`; arguments and errors as in `classification_scores`."""
+    """Per-sentence statistics of `accuracy` and `macro_f1`; arguments and errors as in `classification_scores`. Two
+    systems are tested by the macro-F1 of the true labels, which are the same for both and in every resample."""
     predictions, truths = _places(predicted, true, labels)
-    n, rows = len(truths), np.arange(len(truths))
+    n, every = len(truths), np.arange(len(truths))
     hit = (predictions == truths).astype(np.float64)
     # A sentence's row for macro-F1 is [hits, predicted, true], each with one place a label.
     table = np.zeros((n, 3, len(labels)))
-    table[rows, 0, truths] = hit
-    table[rows, 1, predictions] = 1
-    table[rows, 2, truths] = 1
-    return {"accuracy": SentenceStatistics("accuracy", np.stack([hit, np.ones(n)], axis=1), mean_percentage),
-            "macro_f1": SentenceStatistics("macro_f1", table.reshape(n, -1), _macro_f1)}
+    table[every, 0, truths] = hit
+    table[every, 1, predictions] = 1
+    table[every, 2, truths] = 1
+    confusion = confusion_table(predicted, true, labels).astype(np.float64)
+    true_labels = np.flatnonzero(confusion.sum(axis=1))
+
+    def interval(sums: Sums, _: Score) -> Bounds:
+        hits, _, rows = sums.reshape(len(sums), 3, -1).sum(axis=2).T
+        return macro_f1_interval(confusion, math.sqrt(design_effect(hits, rows)))
+
+    def over_true_labels(sums: Sums) -> float:
+        return float(_f1(sums)[true_labels].mean())
+
+    return {"accuracy": SentenceStatistics("accuracy", np.stack([hit, np.ones(n)], axis=1), mean_percentage,
+                                           share_interval),
+            "macro_f1": SentenceStatistics("macro_f1", table.reshape(n, -1), _macro_f1, interval, over_true_labels)}
 
 
 def confusion_table(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
@@ -137,10 +159,13 @@ def _percentage(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArra
     return np.divide(100.0 * part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def _macro_f1(sums: NDArray[np.float64]) -> float:
+def _f1(sums: Sums) -> NDArray[np.float64]:
     hits, predictions, truths = sums.reshape(3, -1)
-    occurrences = predictions + truths
-    return float(_percentage(2.0 * hits, occurrences)[occurrences > 0].mean())
+    return _percentage(2.0 * hits, predictions + truths)
+
+
+def _macro_f1(sums: Sums) -> float:
+    return float(_f1(sums)[sums.reshape(3, -1)[1:].sum(axis=0) > 0].mean())
 
 
 def _width(text: str) -> int:

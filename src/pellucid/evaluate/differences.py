@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
-from pellucid.evaluate.significance import SentenceStatistics, corpus_score, difference_interval
+from pellucid.evaluate.significance import SentenceStatistics, corpus_score, difference_interval, of_sentences
 from pellucid.evaluate.translation import bleu_tokenizer
 
 _BINS = 4
@@ -67,12 +67,8 @@ def by_length(a: SentenceStatistics, b: SentenceStatistics, lengths: Sequence[in
         chosen = (values >= low) & (values < high)
         if chosen.any():
             name = f"{low} words" if high - low == 1 else f"{low} to {min(high - 1, int(values.max()))} words"
-            groups.append(_group(name, int(chosen.sum()), _part(a, chosen), _part(b, chosen)))
+            groups.append(_group(name, int(chosen.sum()), of_sentences(a, chosen), of_sentences(b, chosen)))
     return groups
-
-
-def _part(metric: SentenceStatistics, chosen: NDArray[np.bool_]) -> SentenceStatistics:
-    return SentenceStatistics(metric.name, metric.statistics[chosen], metric.score)
 
 
 def _group(name: str, n: int, a: SentenceStatistics, b: SentenceStatistics) -> Group:

@@ -1,6 +1,7 @@
 """`pellucid evaluate`: runs against data they never saw, each with its scores and intervals, and against each other."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -15,9 +16,9 @@ from pellucid.evaluate import per_character
 from pellucid.evaluate.classification import classification_scores
 from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, in_lowercase
 from pellucid.evaluate.comparison_page import as_markdown
-from pellucid.evaluate.perplexity import perplexity_scores, perplexity_statistics
+from pellucid.evaluate.perplexity import perplexity_statistics
 from pellucid.evaluate.search_errors import search_errors
-from pellucid.evaluate.significance import SentenceStatistics, bootstrap_interval, corpus_score
+from pellucid.evaluate.significance import SentenceStatistics, corpus_score, interval_of, with_sources
 from pellucid.evaluate.translation import translation_scores
 from pellucid.files import make_folder, write_json, write_text
 from pellucid.runs.run import Run, load
@@ -100,7 +101,8 @@ def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
     say(f"{run.folder}: {len(pairs):,} {split} examples")
     score = _score_classifier if run.config.task == "classification" else _score_translation
     outputs, scores, metrics = score(run, pairs, say)
-    report: Report = {"run": str(run.folder), "split": split, "n": len(pairs), **scores}
+    sources = len({source for source, _ in pairs})
+    report: Report = {"run": str(run.folder), "split": split, "n": len(pairs), "sources": sources, **scores}
     place = run.folder / "evaluation"
     make_folder(place)
     write_text(place / f"{split}.hyp", "".join(output.replace("\n", " ") + "\n" for output in outputs))
@@ -113,22 +115,28 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]],
     sources, targets, route = [a for a, _ in pairs], [b for _, b in pairs], run.route()
     generated = run.generate(sources, progress=lambda done: say(f"{done:,} of {len(pairs):,} decoded"))
     outputs = [one.text for one in generated]
-    scores = translation_scores(outputs, targets)
+    scores = translation_scores(outputs, targets, sources)
     scored = run.score(sources, targets, cut=True)
     nats, tokens = [-one.log_probability for one in scored], [len(one.tokens) for one in scored]
-    perplexity = perplexity_scores(nats, tokens)
+    perplexity = with_sources(perplexity_statistics(nats, tokens), sources)
     characters = per_character.reference_characters(run.tokenizers.target, targets, tokens)
-    per_one = per_character.per_character_statistics(nats, characters)
+    per_one = with_sources(per_character.per_character_statistics(nats, characters), sources)
     unknown = per_character.unknown_share(run.tokenizers.target, targets)
-    report: Report = {**scores.scores, "perplexity": perplexity.perplexity, per_character.NAME: corpus_score(per_one)}
-    report["interval"] = {**scores.interval, **perplexity.interval, per_character.NAME: bootstrap_interval(per_one)}
+    statistics = scores.statistics | {"perplexity": perplexity, per_character.NAME: per_one}
+    report: Report = {name: _finite(corpus_score(metric)) for name, metric in statistics.items()}
+    report["interval"] = {name: [_finite(bound) for bound in interval_of(metric)]
+                          for name, metric in statistics.items()}
     report["case"], report["unknown_share"] = "lowercase" if in_lowercase([run]) else "mixed", unknown
     report["signature"] = scores.signatures["bleu"]
     report["signatures"] = {**scores.signatures, **_likelihood_signatures(run, unknown)}
     report["search"] = asdict(search_errors(run, sources, generated, scored))
     report["route"] = asdict(route)
-    statistics = {"perplexity": perplexity_statistics(nats, tokens), per_character.NAME: per_one}
-    return outputs, report, scores.statistics | statistics
+    return outputs, report, statistics
+
+
+def _finite(value: float) -> float | None:
+    """As JSON can have it: None for what is infinite, as the upper bound of a single sentence's perplexity."""
+    return value if math.isfinite(value) else None
 
 
 def _likelihood_signatures(run: Run, unknown: float) -> dict[str, str]:
@@ -143,10 +151,10 @@ def _score_classifier(run: Run, pairs: list[tuple[str, str]],
                       say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
     names = run.tokenizers.labels
     predicted = [one.label for one in run.classify([a for a, _ in pairs])]
-    scores = classification_scores(predicted, [b for _, b in pairs], names)
+    scores = classification_scores(predicted, [b for _, b in pairs], names, [a for a, _ in pairs])
     signature = f"labels:{len(names)}"
     report = {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1, "interval": scores.interval,
-              "signature": f"{signature}|bootstrap:1000",
+              "signature": signature,
               "signatures": {"accuracy": signature, "macro_f1": f"{signature}|zero_division:0"},
               "confusion": scores.confusion.tolist(), "labels": list(names)}
     return predicted, report, scores.statistics

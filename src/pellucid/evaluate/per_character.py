@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.tokenizers.interface import UNK, Tokenizer
-from pellucid.evaluate.significance import SentenceStatistics
+from pellucid.evaluate.significance import SentenceStatistics, rate_interval
 
 NAME = "nats_per_character"
 
@@ -33,7 +33,7 @@ def per_character_statistics(
         if count < 1:
             raise ValueError(f"sentence {i + 1} has {count} characters: its end is one at least")
     table = np.array([negative_log_likelihoods, characters], dtype=np.float64).T
-    return SentenceStatistics(NAME, table, _per_character)
+    return SentenceStatistics(NAME, table, _per_character, rate_interval)
 
 
 def reference_characters(tokenizer: Tokenizer, references: Sequence[str], token_counts: Sequence[int]) -> list[int]:

@@ -2,28 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.evaluate.significance import (
-    DEFAULT_RESAMPLES,
-    DEFAULT_SEED,
-    SentenceStatistics,
-    bootstrap_interval,
-    corpus_score,
-)
-
-
-@final
-@dataclass(frozen=True)
-class PerplexityScores:
-    """Perplexity over a corpus, with the 95 % bootstrap interval under ``interval["perplexity"]``."""
-
-    perplexity: float
-    interval: dict[str, tuple[float, float]]
+from pellucid.evaluate.intervals import RATE, Bounds, by_jackknife
+from pellucid.evaluate.significance import SentenceStatistics
 
 
 def perplexity_statistics(negative_log_likelihoods: Sequence[float], token_counts: Sequence[int]) -> SentenceStatistics:
@@ -35,6 +19,8 @@ def perplexity_statistics(negative_log_likelihoods: Sequence[float], token_count
 
     Raises:
         ValueError: if the counts of sentences differ or are zero, a sentence has no token, or a sum is not finite.
+
+    Above e⁷⁰⁹ a perplexity is infinite; two of them are tested by their nats a token.
     """
     if len(negative_log_likelihoods) != len(token_counts):
         raise ValueError(f"{len(negative_log_likelihoods)} log-likelihoods but {len(token_counts)} token counts")
@@ -42,19 +28,25 @@ def perplexity_statistics(negative_log_likelihoods: Sequence[float], token_count
         if count < 1:
             raise ValueError(f"sentence {i + 1} has {count} tokens: perplexity needs at least one")
     table = np.array([negative_log_likelihoods, token_counts], dtype=np.float64).T
-    return SentenceStatistics("perplexity", table, _perplexity)
+    return SentenceStatistics("perplexity", table, _perplexity, interval=_interval, tested=_nats)
 
 
-def perplexity_scores(negative_log_likelihoods: Sequence[float], token_counts: Sequence[int],
-                      resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED) -> PerplexityScores:
-    """Perplexity and its interval; arguments and errors as in `perplexity_statistics`. Above e⁷⁰⁹ it is infinite."""
-    metric = perplexity_statistics(negative_log_likelihoods, token_counts)
-    return PerplexityScores(corpus_score(metric), {metric.name: bootstrap_interval(metric, resamples, seed)})
+def _nats(sums: NDArray[np.float64]) -> float:
+    """A token, which is finite where the perplexity is not."""
+    return float(sums[0] / sums[1])
 
 
 def _perplexity(sums: NDArray[np.float64]) -> float:
-    nats, tokens = sums.tolist()
+    return _exponential(_nats(sums))
+
+
+def _interval(sums: NDArray[np.float64], score: object) -> Bounds:
+    low, high = by_jackknife(sums, _nats, RATE)
+    return _exponential(low), _exponential(high)
+
+
+def _exponential(nats: float) -> float:
     try:
-        return math.exp(nats / tokens)
+        return math.exp(nats)
     except OverflowError:
         return math.inf

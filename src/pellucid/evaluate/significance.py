@@ -1,23 +1,46 @@
-"""Every corpus score, its 95 % interval and its paired test, from one table of per-sentence statistics.
+"""Every corpus score, its 95 % interval and its paired tests, from one table of per-sentence statistics.
 
 A corpus metric is written as ``score(Σᵢ statistics[i])``: BLEU's statistics are n-gram counts, perplexity's are nats
-and tokens, accuracy's are hits and sentences. A bootstrap resample is a weighted sum of rows: no text is read twice.
-Bootstrap and paired test: Koehn (2004), "Statistical Significance Tests for Machine Translation Evaluation".
-Approximate randomisation: Riezler and Maxwell (2005), "On Some Pitfalls in Automatic Evaluation and Significance
-Testing for MT".
+and tokens, accuracy's are hits and sentences. What is drawn anew, left out or exchanged is a source with all its rows:
+sentences with one source share its difficulty, and n of them tell less than n sources do. No text is read twice.
+Paired bootstrap: Koehn (2004), "Statistical Significance Tests for Machine Translation Evaluation". Approximate
+randomisation: Riezler and Maxwell (2005), "On Some Pitfalls in Automatic Evaluation and Significance Testing for MT".
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.evaluate.intervals import PERCENT, RATE, Bounds, by_jackknife, jackknife_error, sums_by, wilson
+from pellucid.evaluate.student import NORMAL, critical_value
+
 DEFAULT_RESAMPLES = 1000
 DEFAULT_TRIALS = 2000  # of approximate randomisation
 DEFAULT_SEED = 12345  # sacreBLEU's, so that its resamples and ours are the same sentences
 _ROUNDING = 1e-9  # by which equal differences may differ, in how they were summed
+
+Sums = NDArray[np.float64]
+Score = Callable[[Sums], float]
+
+
+def percent_interval(sums: Sums, score: Score) -> Bounds:
+    """Of a score in 0 to 100 that is smooth in the sums."""
+    return by_jackknife(sums, score, PERCENT)
+
+
+def rate_interval(sums: Sums, score: Score) -> Bounds:
+    """Of a score above 0 that is smooth in the sums."""
+    return by_jackknife(sums, score, RATE)
+
+
+def share_interval(sums: Sums, score: Score) -> Bounds:
+    """Of `mean_percentage` where every sentence is a hit or none."""
+    return wilson(sums[:, 0], sums[:, 1])
 
 
 @final
@@ -29,6 +52,9 @@ class SentenceStatistics:
         name: the score's key in reports, such as ``bleu``.
         statistics: ``[n, k]`` finite numbers whose column sums are all that `score` needs.
         score: from the column sums ``[k]`` to the score, in the score's own unit.
+        interval: from the sums by source ``[G, k]``, and `score`, to the 95 % interval.
+        tested: in place of `score`, what two systems are tested by; for scores that may be infinite.
+        sources: ``[n]``, the number of each sentence's source, from 0; without it each has its own.
 
     Raises:
         ValueError: if the table is not two-dimensional, has no row, or holds a number that is not finite.
@@ -36,7 +62,10 @@ class SentenceStatistics:
 
     name: str
     statistics: NDArray[np.float64]
-    score: Callable[[NDArray[np.float64]], float]
+    score: Score
+    interval: Callable[[Sums, Score], Bounds] = percent_interval
+    tested: Score | None = None
+    sources: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if self.statistics.ndim != 2 or len(self.statistics) == 0:
@@ -45,6 +74,30 @@ class SentenceStatistics:
         if not np.isfinite(self.statistics).all():
             row = int(np.argmin(np.isfinite(self.statistics).all(axis=1)))
             raise ValueError(f"{self.name}: the statistics of sentence {row + 1} are not finite")
+
+    @cached_property
+    def by_source(self) -> Sums:
+        """The statistics summed by source, [G, k]."""
+        return self.statistics if self.sources is None else sums_by(self.statistics, self.sources)
+
+
+def with_sources(metric: SentenceStatistics, sources: Sequence[Hashable]) -> SentenceStatistics:
+    """The same metric, sentences with equal sources taken together.
+
+    Raises:
+        ValueError: not as many sources as sentences.
+    """
+    if len(sources) != len(metric.statistics):
+        raise ValueError(f"{len(metric.statistics)} sentences but {len(sources)} sources")
+    numbers: dict[Hashable, int] = {}
+    places = [numbers.setdefault(source, len(numbers)) for source in sources]
+    return replace(metric, sources=None if len(numbers) == len(places) else np.array(places, dtype=np.int64))
+
+
+def of_sentences(metric: SentenceStatistics, chosen: NDArray[np.bool_]) -> SentenceStatistics:
+    """The same metric of the chosen sentences alone."""
+    part = replace(metric, statistics=metric.statistics[chosen], sources=None)
+    return part if metric.sources is None else with_sources(part, metric.sources[chosen].tolist())
 
 
 @final
@@ -73,11 +126,16 @@ def mean_percentage(sums: NDArray[np.float64]) -> float:
     return 100.0 * float(sums[0]) / float(sums[1])
 
 
+def interval_of(metric: SentenceStatistics) -> Bounds:
+    """The 95 % interval (low, high) of the metric over sources like these, in its own unit."""
+    return metric.interval(metric.by_source, metric.score)
+
+
 def resampled_scores(metric: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES,
                      seed: int = DEFAULT_SEED) -> NDArray[np.float64]:
-    """Scores ``[resamples]`` of corpora of n sentences drawn with replacement.
+    """What is tested of the metric, ``[resamples]``, on corpora of G sources drawn with replacement.
 
-    Under one seed, resample i draws the same sentences for every metric of n sentences: that is what pairs two systems.
+    Under one seed, resample i draws the same sources for every metric of G sources: that is what pairs two systems.
 
     Raises:
         ValueError: if `resamples` is below 1.
@@ -85,43 +143,36 @@ def resampled_scores(metric: SentenceStatistics, resamples: int = DEFAULT_RESAMP
     if resamples < 1:
         raise ValueError(f"a bootstrap needs at least one resample, got {resamples}")
     generator = np.random.default_rng(seed)
-    n = len(metric.statistics)
+    sums, score = metric.by_source, metric.tested or metric.score
+    n = len(sums)
     scores = np.empty(resamples)
     for i in range(resamples):
-        # How often each sentence was drawn: [n] @ [n, k] is the resample's sum, without a [resamples, n, k] table.
+        # How often each source was drawn: [G] @ [G, k] is the resample's sum, without a [resamples, G, k] table.
         drawn = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
-        scores[i] = metric.score(drawn @ metric.statistics)
+        scores[i] = score(drawn @ sums)
     return scores
-
-
-def bootstrap_interval(metric: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES,
-                       seed: int = DEFAULT_SEED) -> tuple[float, float]:
-    """The 95 % percentile interval (low, high) of the metric, in its own unit.
-
-    One resample in forty is cut off at each end; the bounds are themselves resampled scores, so an infinite one stays
-    infinite. Errors as in `resampled_scores`.
-    """
-    scores = np.sort(resampled_scores(metric, resamples, seed))
-    cut = resamples // 40
-    return float(scores[cut]), float(scores[resamples - 1 - cut])
 
 
 def paired_bootstrap(a: SentenceStatistics, b: SentenceStatistics, names: tuple[str, str] = ("a", "b"),
                      resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED) -> Comparison:
     """Tests whether systems `a` and `b` differ: the paired bootstrap (Koehn 2004), two-sided.
 
-    With d the observed difference and dᵢ that of resample i, ``p = (1 + #{|dᵢ − mean d| ≥ |d|}) / (1 + resamples)``:
-    the resampled differences, moved to mean zero as if the systems were equal, against the observed one. Of systems
-    that are equally good, one pair in twenty comes out below 0.05. sacreBLEU drops the sign of dᵢ before the move,
-    which makes its p the one-sided one, about half of this, and one pair in ten of equal systems comes out below 0.05.
+    With d the observed difference and dᵢ that of resample i, ``p = (1 + #{c|dᵢ − mean d| ≥ |d|}) / (1 + resamples)``:
+    the resampled differences, moved to mean zero as if the systems were equal, against the observed one. The factor
+    ``c = √(G / (G − 1)) · t / z`` makes up for what a bootstrap of G sources is too narrow by (Hesterberg 2015, "What
+    Teachers Should Know About the Bootstrap"). sacreBLEU drops the sign of dᵢ before the move, which makes its p the
+    one-sided one, about half of this, and one pair in ten of equal systems comes out below 0.05.
 
     Raises:
-        ValueError: if the two are different metrics or differ in their number of sentences, or `resamples` is below 1.
+        ValueError: if the two are different metrics or differ in their sentences, or `resamples` is below 1.
     """
     _check_paired(a, b, names)
-    difference = corpus_score(a) - corpus_score(b)
+    difference, tested, n = corpus_score(a) - corpus_score(b), abs(_tested(a) - _tested(b)), len(a.by_source)
     resampled = resampled_scores(a, resamples, seed) - resampled_scores(b, resamples, seed)
-    extreme = int(np.sum(np.abs(resampled - resampled.mean()) >= abs(difference)))
+    if n == 1:
+        return Comparison(a.name, names[0], names[1], difference, 1.0)
+    moved = math.sqrt(n / (n - 1)) * critical_value(n - 1) / NORMAL * np.abs(resampled - resampled.mean())
+    extreme = int(np.sum(~(moved < tested)))  # a NaN tells nothing
     return Comparison(a.name, names[0], names[1], difference, (extreme + 1) / (resamples + 1))
 
 
@@ -129,7 +180,7 @@ def approximate_randomisation(
         a: SentenceStatistics, b: SentenceStatistics, trials: int = DEFAULT_TRIALS, seed: int = DEFAULT_SEED) -> float:
     """p of the hypothesis that it does not matter which system an output is from, two-sided.
 
-    In each trial every sentence's outputs change places between the systems with probability ½;
+    In each trial every source's outputs change places between the systems with probability ½;
     ``p = (1 + #{|dᵢ| ≥ |d|}) / (1 + trials)``. It asks nothing of the score's distribution, and converges to the exact
     permutation test.
 
@@ -140,25 +191,36 @@ def approximate_randomisation(
     if trials < 1:
         raise ValueError(f"approximate randomisation needs at least one trial, got {trials}")
     generator = np.random.default_rng(seed)
-    of_a, of_b = a.statistics.sum(axis=0), b.statistics.sum(axis=0)
-    moved = b.statistics - a.statistics
-    difference = abs(a.score(of_a) - b.score(of_b))
+    score, of_a, of_b = a.tested or a.score, a.statistics.sum(axis=0), b.statistics.sum(axis=0)
+    moved = b.by_source - a.by_source
+    difference = abs(score(of_a) - score(of_b))
     extreme = 0
     for _ in range(trials):
         change = generator.integers(2, size=len(moved)).astype(np.float64) @ moved
-        other = abs(a.score(of_a + change) - b.score(of_b - change))
+        other = abs(score(of_a + change) - score(of_b - change))
         extreme += not other < difference - _ROUNDING * (1 + difference)  # a NaN, of infinite scores, tells nothing
     return (extreme + 1) / (trials + 1)
 
 
-def difference_interval(
-    a: SentenceStatistics, b: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED
-) -> tuple[float, float]:
-    """The 95 % percentile interval (low, high) of score(a) − score(b), over sentences drawn for both at once."""
+def difference_interval(a: SentenceStatistics, b: SentenceStatistics) -> Bounds:
+    """The 95 % interval (low, high) of score(a) − score(b): Student's t on the standard error of leaving out one source
+    of both at once. Where no source changes it, both scores' intervals are combined (Newcombe 1998, method 10)."""
     _check_paired(a, b, ("a", "b"))
-    scores = np.sort(resampled_scores(a, resamples, seed) - resampled_scores(b, resamples, seed))
-    cut = resamples // 40
-    return float(scores[cut]), float(scores[resamples - 1 - cut])
+    if np.array_equal(a.statistics, b.statistics):
+        return 0.0, 0.0
+    both, width = np.concatenate([a.by_source, b.by_source], axis=1), a.statistics.shape[1]
+    of_a, of_b = corpus_score(a), corpus_score(b)
+    error = jackknife_error(both, lambda s: a.score(s[:width]) - b.score(s[width:])) if len(both) > 1 else 0.0
+    if error > _ROUNDING:
+        reach = critical_value(len(both) - 1) * error
+        return of_a - of_b - reach, of_a - of_b + reach
+    (low_a, high_a), (low_b, high_b) = interval_of(a), interval_of(b)
+    below, above = math.hypot(of_a - low_a, high_b - of_b), math.hypot(high_a - of_a, of_b - low_b)
+    return of_a - of_b - below, of_a - of_b + above
+
+
+def _tested(metric: SentenceStatistics) -> float:
+    return (metric.tested or metric.score)(metric.statistics.sum(axis=0))
 
 
 def _check_paired(a: SentenceStatistics, b: SentenceStatistics, names: tuple[str, str]) -> None:
@@ -167,3 +229,6 @@ def _check_paired(a: SentenceStatistics, b: SentenceStatistics, names: tuple[str
     if len(a.statistics) != len(b.statistics):
         raise ValueError(f"{names[0]} has {len(a.statistics)} sentences and {names[1]} has {len(b.statistics)}: "
                          "a paired test needs the same sentences")
+    of_a, of_b = (np.arange(len(m.statistics)) if m.sources is None else m.sources for m in (a, b))
+    if not np.array_equal(of_a, of_b):
+        raise ValueError(f"{names[0]} and {names[1]} have different sources: a paired test needs the same")

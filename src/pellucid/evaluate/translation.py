@@ -9,7 +9,7 @@ Every score regards letter case, and has a twin that does not: ``chrf`` and ``ch
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -22,12 +22,14 @@ from sacrebleu.metrics.ter import TER
 
 from pellucid.evaluate import meteor
 from pellucid.evaluate.significance import (
-    DEFAULT_RESAMPLES,
-    DEFAULT_SEED,
     SentenceStatistics,
-    bootstrap_interval,
     corpus_score,
+    interval_of,
     mean_percentage,
+    percent_interval,
+    rate_interval,
+    share_interval,
+    with_sources,
 )
 
 KINDS = ("bleu", "chrf", "ter", "meteor", "exact")
@@ -46,7 +48,7 @@ _SPACE = re.compile(r"\s")
 @final
 @dataclass(frozen=True)
 class TranslationScores:
-    """Corpus scores (0–100), the 95 % bootstrap interval of each, and the signatures under which they may be quoted.
+    """Corpus scores (0–100), the 95 % interval of each, and the signatures under which they may be quoted.
 
     All by name, as in `SCORES`; `statistics` has what `paired_bootstrap` needs to compare two systems.
     """
@@ -101,16 +103,19 @@ def bleu_tokenizer(references: Sequence[str]) -> str:
     return "zh" if chinese > CHINESE_SHARE * unspaced else "char"
 
 
-def translation_scores(
-    hypotheses: Sequence[str], references: Sequence[str], resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED
-) -> TranslationScores:
-    """All scores of n hypotheses, each with its interval from `resamples` resamples; texts and errors as in
-    `translation_statistics`, and a ValueError if `resamples` is below 1.
+def translation_scores(hypotheses: Sequence[str], references: Sequence[str],
+                       sources: Sequence[Hashable] | None = None) -> TranslationScores:
+    """All scores of n hypotheses, each with its interval; texts and errors as in `translation_statistics`.
+
+    Args:
+        sources: what each is a translation of; equal ones are drawn together.
     """
     statistics = translation_statistics(hypotheses, references)
+    if sources is not None:
+        statistics = {name: with_sources(metric, sources) for name, metric in statistics.items()}
     return TranslationScores(
         scores={name: corpus_score(metric) for name, metric in statistics.items()},
-        interval={name: bootstrap_interval(metric, resamples, seed) for name, metric in statistics.items()},
+        interval={name: interval_of(metric) for name, metric in statistics.items()},
         signatures=translation_signatures(rules_for(references)), statistics=statistics)
 
 
@@ -159,7 +164,7 @@ def _statistics(name: str, hypotheses: Sequence[str], references: Sequence[str],
     def score(sums: NDArray[np.float64]) -> float:
         return float(metric._compute_score_from_stats(sums.tolist()).score)
 
-    return SentenceStatistics(name, table, score)
+    return SentenceStatistics(name, table, score, rate_interval if kind == "ter" else percent_interval)
 
 
 def _bleu_statistics(name: str, table: NDArray[np.float64]) -> SentenceStatistics:
@@ -180,7 +185,7 @@ def _exact_statistics(name: str, hypotheses: Sequence[str], references: Sequence
     """Percentage of lines equal to their reference: ``[n, 2]``, a 0 or 1 and a 1."""
     pairs = zip(hypotheses, references, strict=True)
     equal = [[float(hypothesis.strip() == reference.strip()), 1.0] for hypothesis, reference in pairs]
-    return SentenceStatistics(name, np.array(equal), mean_percentage)
+    return SentenceStatistics(name, np.array(equal), mean_percentage, share_interval)
 
 
 def _signature(name: str, rules: Rules) -> str:

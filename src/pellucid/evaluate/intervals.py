@@ -1,0 +1,94 @@
+r"""95 % intervals of corpus scores over sentences that are drawn with their source: all rows of one source together.
+
+Three kinds, each for scores it suits: Wilson's for shares of sentences, the jackknife's for what is smooth in the sums,
+and one for macro-F₁, where a label may have a single sentence (evaluate/macro_f1.py). All stay where the score can be,
+contain it, and cover what `python -m benchmarks.coverage` prints.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.evaluate.student import NORMAL, critical_value
+
+Bounds = tuple[float, float]
+_ROUNDING = 1e-9  # by which a perfect score may differ from its bound
+_MOST_GROUPS = 500  # that the jackknife leaves out, one after another
+
+
+class Scale(NamedTuple):
+    """A way to tell a score without bounds, so that an interval around it stays where the score can be: there, back,
+    and the slope of there."""
+
+    to: Callable[[float], float]
+    back: Callable[[float], float]
+    slope: Callable[[float], float]
+    lowest: float
+    highest: float
+
+
+PERCENT = Scale(lambda x: math.log(x / (100 - x)), lambda y: 100 / (1 + math.exp(-y)) if y > -700 else 0.0,
+                lambda x: 100 / (x * (100 - x)), 0, 100)
+RATE = Scale(math.log, lambda y: math.exp(min(y, 700)), lambda x: 1 / x, 0, math.inf)
+
+
+def wilson(hits: NDArray[np.float64], rows: NDArray[np.float64]) -> Bounds:
+    """Of the percentage of rows that are hits (Wilson 1927), hits and rows by source [G]; n is the effective number of
+    rows, over the `design_effect`."""
+    n = float(rows.sum()) / design_effect(hits, rows)
+    p = float(hits.sum() / rows.sum())
+    z = NORMAL**2 / n
+    middle, reach = p + z / 2, math.sqrt(z * p * (1 - p) + z * z / 4)
+    low, high = ((middle + sign * reach) / (1 + z) for sign in (-1, 1))
+    return (0.0 if p == 0 else 100 * max(low, 0.0)), (100.0 if p == 1 else 100 * min(high, 1.0))
+
+
+def design_effect(hits: NDArray[np.float64], rows: NDArray[np.float64]) -> float:
+    """How many times the variance of p is p(1 - p) / n, as rows of one source [G] are alike (Kish 1965): from 1 to n.
+    Where all rows are hits or none, which tells nothing of it, rows a source."""
+    n, sources = float(rows.sum()), len(rows)
+    if not (rows > 1).any():
+        return 1.0
+    p = float(hits.sum()) / n
+    if p in (0, 1) or sources == 1:
+        return n / sources
+    between = sources / (sources - 1) * float(((hits - p * rows) ** 2).sum()) / n**2
+    return min(max(between / (p * (1 - p) / n), 1.0), n)
+
+
+def by_jackknife(sums: NDArray[np.float64], score: Callable[[NDArray[np.float64]], float], scale: Scale) -> Bounds:
+    """Of a score of the column sums [k] of sources' statistics [G, k]: Student's t on an unbounded scale, with the
+    standard error of leaving out one source (Quenouille 1949, Tukey 1958), or one group of them.
+
+    A score at a bound, of sentences that are all perfect or all lost, has the interval of so many hits or none.
+    """
+    whole = score(sums.sum(axis=0))
+    if len(sums) < 2:
+        return scale.lowest, scale.highest
+    if not math.isfinite(whole):
+        return whole, whole
+    if whole <= scale.lowest + _ROUNDING or whole >= scale.highest - _ROUNDING:
+        return wilson(np.full(len(sums), float(whole > scale.lowest + _ROUNDING)), np.ones(len(sums)))
+    reach = critical_value(min(len(sums), _MOST_GROUPS) - 1) * jackknife_error(sums, score) * scale.slope(whole)
+    middle = scale.to(whole)
+    return scale.back(middle - reach), scale.back(middle + reach)
+
+
+def jackknife_error(sums: NDArray[np.float64], score: Callable[[NDArray[np.float64]], float]) -> float:
+    """The standard error of the score, from leaving out one source after another."""
+    if len(sums) > _MOST_GROUPS:
+        group = np.random.default_rng(0).permutation(len(sums)) % _MOST_GROUPS
+        sums = sums_by(sums, group)
+    whole = sums.sum(axis=0)
+    left = np.array([score(whole - one) for one in sums])
+    return math.sqrt((len(left) - 1) / len(left) * float(((left - left.mean()) ** 2).sum()))
+
+
+def sums_by(rows: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Rows [n, k] summed by their group, counted from 0: [groups, k]."""
+    sums = np.zeros((int(group.max()) + 1, rows.shape[1]))
+    np.add.at(sums, group, rows)
+    return sums

@@ -1,0 +1,116 @@
+"""The 95 % intervals: known values, bounds that hold, and their coverage by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.coverage import coverage, labels_of, of_share
+from pellucid.evaluate.classification import classification_scores
+from pellucid.evaluate.intervals import PERCENT, RATE, by_jackknife, design_effect, wilson
+from pellucid.evaluate.macro_f1 import macro_f1, macro_f1_interval
+from pellucid.evaluate.significance import (
+    SentenceStatistics,
+    interval_of,
+    mean_percentage,
+    share_interval,
+    with_sources,
+)
+from pellucid.evaluate.translation import translation_statistics
+
+
+def shares(hits: list[float]) -> SentenceStatistics:
+    return SentenceStatistics("exact", np.stack([hits, np.ones(len(hits))], axis=1), mean_percentage, share_interval)
+
+
+def test_wilson_by_hand() -> None:
+    """1,000 of 1,000 are 99.6 to 100, none of ten 0 to 27.8, 8 of 10 49.0 to 94.3."""
+    assert interval_of(shares([1.0] * 1000)) == pytest.approx((99.617, 100), abs=1e-3)
+    assert interval_of(shares([0.0] * 10)) == pytest.approx((0, 27.753), abs=1e-3)
+    assert interval_of(shares([1.0] * 8 + [0.0] * 2)) == pytest.approx((49.016, 94.332), abs=1e-3)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30), st.integers(2, 4))
+@settings(max_examples=50, deadline=None)
+def test_the_same_rows_again_make_it_no_narrower(hits: list[bool], times: int) -> None:
+    """Rows of one source that are all alike count once."""
+    once = shares([float(hit) for hit in hits])
+    again = with_sources(shares([float(hit) for hit in hits] * times), list(range(len(hits))) * times)
+    for a, b in zip(interval_of(once), interval_of(again), strict=True):  # (G − 1) / G in the variance between sources
+        assert a == pytest.approx(b, abs=0.1 + 30 / len(hits))
+    low, high = interval_of(again)
+    assert 0 <= low <= mean_percentage(once.statistics.sum(axis=0)) <= high <= 100
+
+
+def test_the_design_effect_is_that_of_equal_rows() -> None:
+    """Four equal rows a source tell as much as one; independent ones as much as four."""
+    random = np.random.default_rng(0)
+    same = 4.0 * (random.random(5000) < 0.3)
+    assert design_effect(same, np.full(5000, 4.0)) == pytest.approx(4, rel=0.01)
+    independent = (random.random((5000, 4)) < 0.3).sum(axis=1).astype(float)
+    assert design_effect(independent, np.full(5000, 4.0)) == pytest.approx(1, abs=0.1)
+
+
+def test_the_jackknife_of_a_mean_is_students() -> None:
+    """Of a mean, the standard error is s / √n."""
+    values = np.random.default_rng(1).normal(50, 5, size=30)
+    sums = np.stack([values, np.ones(30)], axis=1)
+    low, high = by_jackknife(sums, lambda s: float(s[0] / s[1]), RATE)
+    mean, error = values.mean(), values.std(ddof=1) / math.sqrt(30)
+    assert low == pytest.approx(mean * math.exp(-2.0452 * error / mean), rel=1e-4)
+    assert high == pytest.approx(mean * math.exp(2.0452 * error / mean), rel=1e-4)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_it_contains_the_score_and_stays_in_bounds(values: list[float]) -> None:
+    sums = np.stack([values, np.ones(len(values))], axis=1)
+    low, high = by_jackknife(sums, mean_percentage, PERCENT)
+    assert -1e-9 <= low <= mean_percentage(sums.sum(axis=0)) + 1e-6
+    assert mean_percentage(sums.sum(axis=0)) - 1e-6 <= high <= 100 + 1e-9
+
+
+def test_perfect_outputs_are_not_certain() -> None:
+    lines = ["a b c d e f g"] * 40
+    found = translation_statistics(lines, lines)
+    for name in ("bleu", "chrf", "exact"):
+        assert interval_of(found[name]) == pytest.approx((91.24, 100), abs=0.01)
+    assert interval_of(found["ter"]) == pytest.approx((0, 8.76), abs=0.01)
+
+
+def test_macro_f1_of_rare_labels_lies_in_its_interval() -> None:
+    """Two common labels and ten that occur once: the mean over the labels of each resample excluded the score."""
+    labels = ["a", "b", *(f"rare {i}" for i in range(10))]
+    true, predicted = ["a"] * 30 + ["b"] * 30 + labels[2:], ["a"] * 25 + ["b"] * 35 + ["a"] * 10
+    scores = classification_scores(predicted, true, labels)
+    low, high = scores.interval["macro_f1"]
+    assert low <= scores.macro_f1 <= high
+    assert low < 13
+    assert 30 < high < 60
+
+
+@given(st.lists(st.lists(st.integers(0, 12), min_size=4, max_size=4), min_size=4, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_macro_f1_lies_in_its_interval(rows: list[list[int]]) -> None:
+    confusion = np.array(rows, dtype=np.float64)
+    confusion[0, 0] += 1
+    low, high = macro_f1_interval(confusion)
+    assert 0 <= low <= macro_f1(confusion) <= high <= 100
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    """A little of what benchmarks/coverage.py does; 400 test sets are ± 2.2 points."""
+    random = np.random.default_rng(2)
+    scores = [(of_share("exact", 0.8), 20, 1), (of_share("exact", 0.3), 80, 4)]
+    scores += [(labels_of(200, random)[place], 200, 1) for place in (0, 7)]
+    for score, n, rows in scores:
+        assert 91 <= coverage(score, n, rows, 400, random) <= 99, score.name
+
+
+def test_wilson_of_sources_with_one_row_is_the_plain_one() -> None:
+    hits = np.array([1.0, 0, 1, 1])
+    assert wilson(hits, np.ones(4)) == pytest.approx((30.06, 95.44), abs=0.01)
