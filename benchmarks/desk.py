@@ -61,9 +61,8 @@ class Desk:
 
     def outcome(self, line: Line, version: Version) -> dict[str, Any] | None:
         """What a line came to when it was last run with these commands; None if it was not."""
-        path = self.folder / line.name / "outcome.json"
-        kept: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-        return kept if kept and kept["commands"] == list(version.commands) else None
+        kept = _kept(self.folder / line.name / "outcome.json")
+        return kept if kept.get("commands") == list(version.commands) else None
 
     def keep(self, line: Line, version: Version, values: dict[str, list[float]]) -> dict[str, Any]:
         """Writes what it came to, with machine, versions and date."""
@@ -90,7 +89,7 @@ class Desk:
         stem = self.folder / name / (f"{number}" if seed is None else f"{number}-seed-{seed}")
         output, log, ended, json_file = (stem.with_suffix(end) for end in (".out", ".log", ".ended", ".json"))
         words = command.replace("{seed}", str(seed)).replace("{json}", str(json_file)).replace("{root}", str(ROOT))
-        before = json.loads(ended.read_text(encoding="utf-8")) if ended.exists() else {}
+        before = _kept(ended)
         if before.get("command") != words:
             was_stopped = not before and output.exists()
             json_file.unlink(missing_ok=True)
@@ -110,6 +109,15 @@ class Desk:
         if done.returncode:
             told = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
             raise CommandFailed("\n  ".join([f"{words} ended with {done.returncode}", *told]))
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """What a file holds; nothing if it is not there or was not written to its end."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found
 
 
 def _described() -> dict[str, Any]:

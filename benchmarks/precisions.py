@@ -9,16 +9,19 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from sacrebleu.metrics.bleu import BLEU
 
 from pellucid.evaluate.evaluate import pairs_of
 from pellucid.runs.run import Run, load
 
-PRECISIONS, BEAMS = ("fp32", "bf16", "int8"), (1, 4)
+Precision = Literal["fp32", "bf16", "int8"]
+PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "int8")
+BEAMS = (1, 4)
 
 
-def outputs_of(run: Run, sources: list[str], precision: str, beam_size: int) -> list[str]:
+def outputs_of(run: Run, sources: list[str], precision: Precision, beam_size: int) -> list[str]:
     """One text for each source."""
     options = replace(run.config.decode, precision=precision, beam_size=beam_size, length_penalty=1.0, n_best=1)
     return [found.text for found in run.generate(sources, options=options)]
@@ -30,7 +33,7 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="a run folder of the task seq2seq")
     run, splits = load(parser.parse_args().run), ("validation", "test")
     pairs = {split: pairs_of(run, split, None) for split in splits}
-    metric, exact = BLEU(lowercase=True), {}
+    metric, exact = BLEU(lowercase=True), dict[str, list[list[str]]]()
     print("| precision | validation | test2016 | same text as fp32 |\n|---|---|---|---|")
     for precision in PRECISIONS:
         scores, same = [], []

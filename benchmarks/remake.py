@@ -85,8 +85,8 @@ def make(asked: list[Asked], desk: Desk, pages: dict[str, str], spots: list[Spot
         finally:
             spent += (time.monotonic() - began) / 60
         new = judge(one.line, outcome, spots, is_quick)
-        for verdict in new:
-            _say(f"  {verdict}")
+        for told_of in dict.fromkeys(map(str, new)):  # once, in however many places it stands
+            _say(f"  {told_of}")
         verdicts += new
     return verdicts
 
@@ -108,6 +108,9 @@ def main(words: list[str] | None = None) -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        print(f"{error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
+        return 74
     except KeyboardInterrupt:
         print("stopped; the same command goes on", file=sys.stderr)
         return 130

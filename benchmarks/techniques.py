@@ -34,7 +34,7 @@ def attention(sentences: int, tokens: int, heads: int, width: int) -> Callable[[
     """Sentences that look at themselves."""
     dtype = torch.bfloat16 if multiplies_bf16() else torch.float32
     joint = torch.randn(sentences, tokens, 3 * width).to(dtype).requires_grad_()
-    q, k, v = (part.unflatten(2, (heads, -1)).transpose(1, 2) for part in joint.split(width, dim=2))
+    q, k, v = (part.unflatten(2, (heads, -1)).transpose(1, 2) for part in torch.split(joint, width, dim=2))
     places = torch.arange(tokens)
     pattern, attend = AttentionPattern(places, places), ScaledDotProductAttention()
     return lambda: attend(q, k, v, pattern, None).sum()

@@ -62,8 +62,8 @@ def judge(line: Line, outcome: dict[str, Any], spots: list[Spot], is_quick: bool
     for name, numbers in values.items():  # what stands nowhere in the text has its band, too
         band = bands.get(name, bands.get(name.rpartition(" > ")[2]))
         for number in (numbers[order] for order in range(len(numbers)) if band and (name, order) not in seen):
-            verdicts.append(Verdict(line.name, name, "made", None, f"{number:.4g}") if within(number, band) else
-                            Verdict(line.name, name, "outside", None, f"{number:.4g}", _missed(band)))
+            verdicts.append(Verdict(line.name, name, "made", None, f"{number:,.6g}") if within(number, band) else
+                            Verdict(line.name, name, "outside", None, f"{number:,.6g}", _missed(band)))
     return verdicts + [Verdict(line.name, name, "lacking", message="has a band and was not made") for name in bands
                        if not any(made == name or made.endswith(f" > {name}") for made in values)]
 

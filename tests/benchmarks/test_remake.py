@@ -131,6 +131,9 @@ def test_what_is_done_is_not_done_again(desk: Path, capsys: pytest.CaptureFixtur
     assert run(desk, "second") == run(desk, "second") == 0
     assert "kept from" in capsys.readouterr().err
     assert (desk / "results/whole/count").read_text() == "x\n"
+    (desk / "results/whole/second/outcome.json").write_text('{"commands')  # the command ended, so it is read again
+    assert run(desk, "second") == 0
+    assert (desk / "results/whole/count").read_text() == "x\n"
     assert run(desk, "second", "--again") == 0
     assert (desk / "results/whole/count").read_text() == "x\nx\n"
 
@@ -160,6 +163,7 @@ def test_what_cannot_be_run_is_left_out_with_its_reason(desk: Path, capsys: pyte
 def test_mistakes_are_told(desk: Path) -> None:
     assert run(desk, "fourth") == 2
     assert run(desk, "--quick", "--write") == 2
+    assert remake.main(["second", "--results", str(desk / "page.md")]) == 74
     for keys in ({"figures": {"score": {"kye": "a"}}}, {"commands": []}, {"figures": {"score": {"band": [1]}}},
                  {"quick": {"bands": {"score": 3}}}, {"needs": {"lines": ["nothing"]}}):
         with pytest.raises(ConfigError):
