@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pellucid.ablate import processes, report
+from pellucid.ablate import ablate, processes, report
 from pellucid.ablate.study import Study, read_study
 from pellucid.config.reader import merge
 
@@ -51,6 +51,7 @@ def study(tmp_path: Path) -> Callable[..., Study]:
 
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs are those of fake_pellucid.py, which learns nothing in no time; no figure is drawn."""
+    """Runs are those of fake_pellucid.py, which learns nothing in no time; no figure is drawn, nothing counted."""
+    monkeypatch.setattr(ablate, "count_operations", lambda study, cells, out, say: None)
     monkeypatch.setattr(report, "_figures", lambda study, results, runs: {})
     monkeypatch.setattr(processes, "PROGRAM", (sys.executable, str(FAKE)))

@@ -53,8 +53,15 @@ def test_a_dry_run_shows_the_grid_and_keeps_nothing(study: Make, tmp_path: Path,
     narrow, wide = (report["cells"][i]["parameters"] for i in (0, 1))
     assert wide - narrow == 2 * (2 * 16 * 24 + 24)  # a feed-forward layer in each stack, 24 wider
     assert report["seconds"] > 0
+    assert report["smallest_effects_from"] == "what such scores vary by in the shipped studies"
+    loss, exact = report["smallest_effects"]
+    assert 0 < loss["up"] < loss["baseline"]
+    assert 0 < exact["up"] < 50
     assert main(["ablate", "toy.yaml", "--dry-run"]) == 0
-    assert "4 cells × 3 seeds = 12 runs" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "4 cells × 3 seeds = 12 runs" in said.out
+    assert "smallest effects found four times in five" in said.out
+    assert "  test.exact: −" in said.out
     assert [path.name for path in tmp_path.iterdir()] == ["toy.yaml"]
     assert main(["ablate", "toy.yaml", "--dry-run", "--jobs", "1000"]) == 0
     said = capsys.readouterr()
@@ -74,9 +81,11 @@ def test_a_budget_of_tokens_or_minutes_becomes_steps_once(study: Make, tmp_path:
     assert {cell.config.train.steps for cell in cells} == {10}  # 20 sentences of 5 + 5 tokens, the end marks counted
     timed = study({"budget": {"minutes": 0.01}})
     first = with_budget(timed, cells_of(timed), 1, tmp_path, said.append)
-    assert len(said) == 8
+    assert [line.rsplit(", ", 1)[-1] for line in said[4::4]] == [f"round {i} of 5" for i in range(1, 6)]
+    assert [line.split(":")[0] for line in said[8:12]] == [f"measuring cell {i} of 4" for i in range(1, 5)]
+    assert said[4].split(": ")[1].split(", r")[0] == said[11].split(": ")[1].split(", r")[0]  # there and back
     assert with_budget(timed, cells_of(timed), 1, tmp_path, said.append) == first
-    assert len(said) == 8
+    assert len(said) == 4 + 5 * 4
     assert all(cell.config.train.steps >= 1 for cell in first)
 
 

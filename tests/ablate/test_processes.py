@@ -121,6 +121,7 @@ from pellucid.train.journal import Reporter
 
 study, out = read_study(sys.argv[1], {}), Path(sys.argv[2])
 processes.PROGRAM = (sys.executable, sys.argv[3])
+sys.modules[ablate.__module__].count_operations = lambda study, cells, out, say: None
 report._figures = lambda study, results, runs: {}
 killed = 0
 for moment in [*map(float, sys.argv[4:]), None]:

@@ -1,13 +1,16 @@
 """`pellucid ablate` from end to end: read, plan, run what is missing, report."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pellucid.ablate.agenda import calibrate, plan, steps_for, with_budget, write_tests
-from pellucid.ablate.cells import cells_of
+from pellucid.ablate.agenda import calibrate, in_turns, plan, steps_for, with_budget, write_tests
+from pellucid.ablate.cells import Cell, cells_of
+from pellucid.ablate.confounds import count_operations, operations_of
+from pellucid.ablate.power import Smallest, expected
 from pellucid.ablate.processes import Pool
 from pellucid.ablate.report import write_report
-from pellucid.ablate.results import Result
+from pellucid.ablate.results import Result, results_of, smallest_effects
 from pellucid.ablate.study import Study
 from pellucid.files import make_folder
 from pellucid.train.journal import Reporter
@@ -27,18 +30,20 @@ def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter)
         cells = with_budget(study, cells, jobs, out, reporter.say)
         write_tests(study, cells[0].config.task, out)
         planned = plan(study, cells, out)
-        pool = Pool(planned, jobs, reporter)
+        pool = Pool(in_turns(planned, len(cells)), jobs, reporter)
         reporter.say(f"{study.name}: {len(cells)} cells × {len(study.seeds)} seeds, {len(pool.waiting)} of "
                      f"{len(planned)} runs to do, {jobs} at once; run the same command again to resume")
         try:
             pool.work()
+            count_operations(study, cells, out, reporter.progress)
         finally:
-            results = write_report(study, cells, planned, command, out)
+            results = write_report(study, cells, planned, command, out, operations_of(study, cells, out))
     return results
 
 
-def dry_run(study: Study, jobs: int, reporter: Reporter) -> dict[str, Any]:
-    """What the study would run: each cell's parameters, updates, tokens and seconds, measured; nothing is kept."""
+def dry_run(study: Study, jobs: int, reporter: Reporter, out: Path) -> dict[str, Any]:
+    """What the study would run: each cell's parameters, updates, tokens and seconds, measured, and the smallest effects
+    that it would find, from the runs in `out` where there are some; nothing is kept."""
     cells = cells_of(study)
     rows, total = [], 0.0
     for cell, measured in zip(cells, calibrate(cells, jobs, reporter.progress).values(), strict=True):
@@ -48,5 +53,18 @@ def dry_run(study: Study, jobs: int, reporter: Reporter) -> dict[str, Any]:
         rows.append({"cell": cell.label, "baseline": cell.baseline, "levels": cell.levels,
                      "parameters": measured.parameters, "steps": steps, "tokens": round(steps * measured.tokens),
                      "seconds": round(seconds, 1)})
+    found, origin = _smallest(study, cells, out)
     return {"study": study.name, "cells": rows, "seeds": list(study.seeds), "runs": len(rows) * len(study.seeds),
-            "seconds": round(total / jobs, 1), "at_once": jobs}
+            "seconds": round(total / jobs, 1), "at_once": jobs, "smallest_effects": [asdict(each) for each in found],
+            "smallest_effects_from": origin}
+
+
+def _smallest(study: Study, cells: list[Cell], out: Path) -> tuple[list[Smallest], str]:
+    """The smallest effects, and what they are reckoned from."""
+    if out.exists():
+        runs = [(planned, planned.read()) for planned in plan(study, cells, out)]
+        if found := smallest_effects(study, results_of(study, cells, runs, {})):
+            return found, f"the runs in {out}"
+    compared = sum(not cell.is_baseline for cell in cells)
+    guesses = [expected(metric, compared, len(study.seeds)) for metric in study.metrics]
+    return [each for each in guesses if each is not None], "what such scores vary by in the shipped studies"

@@ -1,13 +1,13 @@
 """Everything that a study will run, known before anything does: each run's configuration, folder and commands."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from pellucid.ablate.calibrate import Measured, measure
+from pellucid.ablate.calibrate import ROUNDS, Measured, measure, middle
 from pellucid.ablate.cells import Cell, folder_name, key_of, overrides_of, with_seed, with_steps
 from pellucid.ablate.outcome import Outcome, read_outcome
 from pellucid.ablate.study import Study
@@ -85,18 +85,33 @@ def pairs_of_test(generated: Generated, task: Task) -> list[tuple[str, str]]:
     return generate(replace(generated, train=1, validation=1), task, GENERATED_SEED + 1)["test"]
 
 
-def calibrate(cells: list[Cell], jobs: int, say: Callable[[str], None]) -> dict[str, Measured]:
-    """What an update costs, by label, on the share of the cores that each of `jobs` runs at once gets."""
-    before, measured = torch.get_num_threads(), {}
+def calibrate(cells: list[Cell], jobs: int, say: Callable[[str], None],
+              seeds: Sequence[int] = ()) -> dict[str, Measured]:
+    """What an update costs, by label, on the share of the cores that each of `jobs` runs at once gets.
+
+    Args:
+        seeds: as many rounds over all cells, there and back, each under its seed; one under the cells' own if left out.
+    """
+    before, looks = torch.get_num_threads(), {cell.label: list[Measured]() for cell in cells}
     torch.set_num_threads(max(1, before // jobs))
     try:
         with tempfile.TemporaryDirectory() as folder:
-            for number, cell in enumerate(cells, start=1):
-                say(f"measuring cell {number} of {len(cells)}: {cell.label}")
-                measured[cell.label] = measure(cell.config, Path(folder))
+            for turn in range(max(1, len(seeds))):
+                for number, cell in enumerate(cells[::-1] if turn % 2 else cells, start=1):
+                    which = f", round {turn + 1} of {len(seeds)}" if seeds else ""
+                    say(f"measuring cell {number} of {len(cells)}: {cell.label}{which}")
+                    config = with_seed(cell.config, seeds[turn]) if seeds else cell.config
+                    looks[cell.label].append(measure(config, Path(folder)))
     finally:
         torch.set_num_threads(before)
-    return measured
+    return {label: middle(found) for label, found in looks.items()}
+
+
+def in_turns(planned: Sequence[Planned], cells: int) -> list[Planned]:
+    """The runs seed by seed, each seed beginning with another cell, so that the time of the day favours none."""
+    seeds = [planned[i: i + cells] for i in range(0, len(planned), cells)]
+    starts = [i * cells // len(seeds) for i in range(len(seeds))]
+    return [run for runs, start in zip(seeds, starts, strict=True) for run in (*runs[start:], *runs[:start])]
 
 
 def steps_for(study: Study, measured: Measured) -> int:
@@ -119,7 +134,8 @@ def with_budget(study: Study, cells: list[Cell], jobs: int, out: Path, say: Call
     steps: dict[str, int] = read_json(path) if path.exists() else {}
     keys = {cell.label: key_of(cell.config, study.budget) for cell in cells}
     fresh = [cell for cell in cells if keys[cell.label] not in steps]
-    for label, measured in calibrate(fresh, jobs, say).items():
+    seeds = [study.seeds[i % len(study.seeds)] for i in range(ROUNDS)] if study.budget.minutes is not None else ()
+    for label, measured in calibrate(fresh, jobs, say, seeds).items():
         steps[keys[label]] = steps_for(study, measured)
     write_json(path, steps)
     return [replace(cell, config=with_steps(cell.config, steps[keys[cell.label]])) for cell in cells]

@@ -1,10 +1,13 @@
-"""What an update of a cell costs, measured for a second: for the dry run, and for budgets of tokens or minutes."""
+"""What an update of a cell costs: for the dry run and a budget of tokens by a short look, for one of minutes by several
+rounds over all cells, so that no cell is measured only while the machine did something else."""
 
 import hashlib
 import io
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 from pellucid.config import RunConfig
 from pellucid.config.mapping import to_mapping
@@ -15,7 +18,11 @@ from pellucid.train.journal import Reporter
 from pellucid.train.train import open_session
 from pellucid.train.update import Learner, at_work, update
 
-SECONDS = 1.0  # of updates that are timed
+SECONDS = 1.0  # of updates that are timed in a look
+UPDATES = 4  # the fewest of a look
+ROUNDS = 5  # of looks at every cell, under another seed each, where minutes are paid for
+MEASUREMENT = (f"in {ROUNDS} rounds over the cells, each a look of {SECONDS:g} second and {UPDATES} updates at least; "
+               "the median counts")  # in words
 _WARM = 2  # updates before the clock runs
 
 
@@ -46,13 +53,21 @@ def measure(config: RunConfig, folder: Path) -> Measured:
         for _ in range(_WARM):
             update(learner)
         before, began = progress.source_tokens + progress.target_tokens, time.monotonic()
-        while not taken or taken < SECONDS:
+        count = 0
+        while count < UPDATES or taken < SECONDS:
             update(learner)
-            taken = time.monotonic() - began
+            count, taken = count + 1, time.monotonic() - began
     a_token = taken / (progress.source_tokens + progress.target_tokens - before)
     tokens = per_epoch / learner.batches.per_epoch * config.train.accumulate
     parameters = sum(p.numel() for p in learner.parameters)
     return Measured(parameters, tokens, a_token * tokens, preparation)
+
+
+def middle(looks: Sequence[Measured]) -> Measured:
+    """The look of the median speed; the tokens of an update are their mean, as each seed has its own batches."""
+    chosen = sorted(looks, key=lambda look: look.seconds / look.tokens)[(len(looks) - 1) // 2]
+    tokens = fmean(look.tokens for look in looks)
+    return replace(chosen, tokens=tokens, seconds=chosen.seconds / chosen.tokens * tokens)
 
 
 def _open(config: RunConfig, folder: Path) -> Learner:

@@ -96,6 +96,10 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
         axes.axvline(0, color=_BASELINE, linewidth=1)
         for y, result in enumerate(rows):
             score, other = result.scores[metric], baselines[result.cell.baseline].scores[metric].values
+            if score.test is None and result.is_baseline_again:
+                axes.annotate("same outputs as the baseline", (0, y), xytext=(5, 0), textcoords="offset points",
+                              va="center", fontsize=9)
+                continue
             if score.test is None:
                 why = f"diverged ({len(result.diverged)} of {len(result.diverged) + len(score.values)})"
                 axes.annotate(why if result.diverged else "no run to compare", (0, y), xytext=(5, 0),

@@ -2,13 +2,14 @@
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pellucid.ablate.agenda import Planned
+from pellucid.ablate.calibrate import MEASUREMENT
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.figures import curves_of, forest, learning_curves, over_test_sets
-from pellucid.ablate.results import Result, Run, is_lower_better, results_of
+from pellucid.ablate.results import Result, Run, is_lower_better, is_tested, results_of
 from pellucid.ablate.study import MEASURED, Study
 from pellucid.ablate.tables import Table, results_csv, tables_of
 from pellucid.files import make_folder, read_json, remove_leftovers, write_bytes, write_text
@@ -18,15 +19,16 @@ from pellucid.inspection.page import Section, page
 Figures = dict[str, tuple[bytes, str]]  # by file name: the PNG and its caption
 
 
-def write_report(study: Study, cells: Sequence[Cell], planned: Sequence[Planned], command: str,
-                 out: Path) -> list[Result]:
+def write_report(study: Study, cells: Sequence[Cell], planned: Sequence[Planned], command: str, out: Path,
+                 operations: Mapping[str, float]) -> list[Result]:
     """Writes everything into `out`, from what the runs have come to so far; gives the results.
 
     Args:
         command: the command line that made the study, for the reader.
+        operations: of an update, for each token, by the label of the cell.
     """
     runs = [(run, run.read()) for run in planned]
-    results = results_of(study, cells, runs)
+    results = results_of(study, cells, runs, operations)
     figures = _figures(study, results, runs)
     facts, tables, words = _facts(study, runs, command), tables_of(study, results), in_words(study, results)
     make_folder(out / "figures")
@@ -56,8 +58,15 @@ def in_words(study: Study, results: Sequence[Result]) -> list[str]:
     else:
         said += [sentence for metric in study.metrics if metric not in MEASURED
                  for sentence in _verdicts(metric, compared)]
+    if again := [result.cell.label for result in compared if result.is_baseline_again]:
+        said.append(f"Same outputs as the baseline, seed by seed: nothing to test, and nothing corrected for: "
+                    f"{'; '.join(again)}.")
     if confounded := [result.cell.label for result in compared if result.confounded]:
-        said.append(f"Confounded, as parameters or tokens differ too: {'; '.join(confounded)}.")
+        said.append("Confounded, as parameters, tokens, operations or pretraining differ too: "
+                    f"{'; '.join(confounded)}.")
+    if (shared := max((result.at_once for result in results), default=1)) > 1:
+        said.append(f"Speeds were measured while {shared} runs shared the machine, and are confounded by what ran "
+                    "beside them.")
     if diverged := [f"{result.cell.label} ({len(result.diverged)} of {len(study.seeds)})"
                     for result in results if result.diverged]:
         said.append(f"Diverged: {'; '.join(diverged)}.")
@@ -73,7 +82,7 @@ def _verdicts(metric: str, compared: Sequence[Result]) -> list[str]:
                                     "not told apart by so many seeds (which is not to say equal)": [],
                                     "without a test": []}
     worse, better, apart, alone = groups
-    for result in compared:
+    for result in (result for result in compared if is_tested(result, metric)):
         score = result.scores[metric]
         if score.test is None or score.p is None:
             groups[alone].append(result.cell.label)
@@ -98,7 +107,7 @@ def _facts(study: Study, runs: Sequence[Run], command: str) -> list[tuple[str, s
     trained = [(planned, outcome) for planned, outcome in runs if outcome.trained is not None]
     facts = [("question", study.about.get("question", "")), ("command", command), ("base", study.base),
              ("design", "every combination" if study.design == "grid" else "one change at a time from the baseline"),
-             ("seeds", ", ".join(map(str, study.seeds))), ("budget", f"{study.budget} a run"),
+             ("seeds", ", ".join(map(str, study.seeds))), ("budget", f"{study.budget} a run{_paid(study, trained)}"),
              ("runs", f"{len(trained)} trained, {sum(o.diverged is not None for _, o in runs)} diverged, "
                       f"of {len(runs)}")]
     if trained:
@@ -111,6 +120,15 @@ def _facts(study: Study, runs: Sequence[Run], command: str) -> list[tuple[str, s
         facts.append(("speed", f"measured with {' or '.join(map(str, at_once))} run{'s' * (at_once != [1])} at once"))
     facts.append(("written", time.strftime("%Y-%m-%d")))
     return [(name, value) for name, value in facts if value]
+
+
+def _paid(study: Study, trained: Sequence[Run]) -> str:
+    """The updates that a budget of tokens or minutes came to."""
+    steps = sorted({outcome.trained["step"] for _, outcome in trained if outcome.trained is not None})
+    if study.budget.steps is not None or not steps:
+        return ""
+    measured = f", as measured before the first run, {MEASUREMENT}" if study.budget.minutes is not None else ""
+    return f": {steps[0]:,}{f' to {steps[-1]:,}' if len(steps) > 1 else ''} updates{measured}"
 
 
 def _commands(runs: Sequence[Run]) -> str:

@@ -1,19 +1,24 @@
 """From what every run came to, what can be said of each cell: means, differences to its baseline, what else differs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from pellucid.ablate import effects
 from pellucid.ablate.agenda import Planned
 from pellucid.ablate.cells import Cell
+from pellucid.ablate.confounds import confounds, pretraining_of
+from pellucid.ablate.effects import Interval, PairedTest, Sample
 from pellucid.ablate.outcome import Divergence, Outcome
-from pellucid.ablate.statistics import Interval, PairedTest, holm, mean_interval, paired_test
-from pellucid.ablate.study import LOWER_IS_BETTER, Study
+from pellucid.ablate.power import LEVEL, Smallest, smallest
+from pellucid.ablate.scales import scale_of
+from pellucid.ablate.sentences import sentence_influences
+from pellucid.ablate.study import LOWER_IS_BETTER, MEASURED, Study
+from pellucid.evaluate.holm import holm
 
-LEVEL = 0.05  # of the family of tests of one metric
-CONFOUNDED = 0.03  # more than this share of parameters or tokens beside the baseline's
 Run = tuple[Planned, Outcome]
+_COUNTED = ("step", "n")  # beside the scores, and no scores
 
 
 @dataclass(frozen=True)
@@ -23,14 +28,17 @@ class Score:
     Attributes:
         values: by seed, of the runs that have it.
         interval: their mean; None without any.
-        test: against the baseline, over the seeds that both have; None for a baseline, or without such a seed.
+        test: against the baseline, over the seeds that both have; None for a baseline, without such a seed, or where
+            there is nothing to test.
         p: the test's, corrected for all cells of the study that are compared by this metric.
+        with_sentences: whether interval and test are over the test sentences as well as over the seeds.
     """
 
     values: dict[int, float]
     interval: Interval | None
     test: PairedTest | None = None
     p: float | None = None
+    with_sentences: bool = False
 
     @property
     def differs(self) -> bool:
@@ -45,9 +53,13 @@ class Result:
     Attributes:
         parameters: of its model; None until a run is trained.
         tokens, tokens_per_second, seconds: means over its trained runs.
+        operations: floating-point operations of an update, a token; None where they could not be counted.
+        pretraining: updates that its first weights had already.
+        at_once: how many runs shared the machine, the most of its runs.
         scores: by metric.
         diverged: by seed.
         missing: runs still to be done.
+        is_baseline_again: every run has exactly the scores of the baseline's under its seed: it is the same model.
         confounded: what differs from the baseline besides what the cell changes, in words.
     """
 
@@ -56,9 +68,13 @@ class Result:
     tokens: float | None
     tokens_per_second: float | None
     seconds: float | None
+    operations: float | None
+    pretraining: int
+    at_once: int
     scores: dict[str, Score]
     diverged: dict[int, Divergence]
     missing: int
+    is_baseline_again: bool = False
     confounded: tuple[str, ...] = ()
 
 
@@ -67,66 +83,118 @@ def is_lower_better(metric: str) -> bool:
     return metric.rsplit(".", 1)[-1] in LOWER_IS_BETTER
 
 
-def results_of(study: Study, cells: Sequence[Cell], runs: Sequence[Run]) -> list[Result]:
-    """A result a cell, in order."""
-    plain = [_alone(study, cell, [run for run in runs if run[0].cell.label == cell.label]) for cell in cells]
-    by_label = {result.cell.label: result for result in plain}
-    compared = [result if result.cell.is_baseline else _against(result, by_label[result.cell.baseline])
-                for result in plain]
+def is_tested(result: Result, metric: str) -> bool:
+    """Whether a cell belongs to the family of tests of a metric: not a baseline, nor one that is the baseline again,
+    whose speed may differ all the same."""
+    return not result.cell.is_baseline and (metric in MEASURED or not result.is_baseline_again)
+
+
+def results_of(study: Study, cells: Sequence[Cell], runs: Sequence[Run],
+               operations: Mapping[str, float]) -> list[Result]:
+    """A result a cell, in order.
+
+    Args:
+        operations: of an update and token, by label.
+    """
+    by_cell = {cell.label: [run for run in runs if run[0].cell.label == cell.label] for cell in cells}
+    plain = {cell.label: _alone(cell, by_cell[cell.label], operations.get(cell.label)) for cell in cells}
+    results = [_beside(plain[cell.label], plain[cell.baseline], by_cell) for cell in cells]
     for metric in study.metrics:
-        tests = [result.scores[metric].test for result in compared]
-        corrected = holm([None if test is None else test.p for test in tests])
-        compared = [replace(result, scores={**result.scores, metric: replace(result.scores[metric], p=p)})
-                    for result, p in zip(compared, corrected, strict=True)]
-    return compared
+        results = _with_scores(metric, results, {label: _sample(metric, found) for label, found in by_cell.items()})
+    return results
 
 
-def _alone(study: Study, cell: Cell, runs: Sequence[Run]) -> Result:
+def smallest_effects(study: Study, results: Sequence[Result]) -> list[Smallest]:
+    """What the study could have found, of each metric that was tested, told from the first baseline."""
+    found = []
+    for metric in study.metrics:
+        scores = [result.scores[metric] for result in results if is_tested(result, metric)]
+        errors = [score.test.error for score in scores if score.test is not None and score.test.error is not None]
+        start = next((r.scores[metric].interval for r in results if r.cell.is_baseline), None)
+        if start is not None and (one := smallest(metric, errors, start.mean, scale_of(metric, 500))):
+            found.append(one)
+    return found
+
+
+def _alone(cell: Cell, runs: Sequence[Run], operations: float | None) -> Result:
     trained = [outcome for _, outcome in runs if outcome.trained is not None]
     return Result(
         cell, trained[0].trained["parameters"] if trained and trained[0].trained else None,
         _mean([outcome.tokens for outcome in trained]), _mean(_values(trained, "tokens_per_second")),
-        _mean(_values(trained, "seconds")), {metric: _score(metric, runs) for metric in study.metrics},
+        _mean(_values(trained, "seconds")), operations,
+        max((pretraining_of(planned.folder) for planned, _ in runs), default=0),
+        max((outcome.at_once for outcome in trained), default=1), {},
         {planned.config.seed: outcome.diverged for planned, outcome in runs if outcome.diverged is not None},
         sum(bool(outcome.lacks(planned.test_sets)) for planned, outcome in runs))
 
 
-def _score(metric: str, runs: Sequence[Run]) -> Score:
+def _beside(result: Result, baseline: Result, by_cell: Mapping[str, Sequence[Run]]) -> Result:
+    """With what there is to say of it and its baseline before any test."""
+    if result.cell.is_baseline:
+        return result
+    here, there = by_cell[result.cell.label], by_cell[baseline.cell.label]
+    is_again = not result.missing and not baseline.missing and _outputs(here) == _outputs(there)
+    return replace(result, is_baseline_again=is_again, confounded=confounds(_costs(result), _costs(baseline)))
+
+
+def _costs(result: Result) -> dict[str, float | None]:
+    whole = None if result.operations is None or result.tokens is None else result.operations * result.tokens
+    return {"parameters": result.parameters, "tokens": result.tokens, "operations": whole,
+            "updates of pretraining": result.pretraining}
+
+
+def _outputs(runs: Sequence[Run]) -> dict[int, dict[str, dict[str, float]] | None]:
+    """By seed, every score of every run, to the last digit; None of one that diverged."""
+    return {planned.config.seed: None if outcome.diverged is not None else
+            {data: {name: value for name, value in found.items() if name not in _COUNTED}
+             for data, found in outcome.scores.items()} for planned, outcome in runs}
+
+
+def _sample(metric: str, runs: Sequence[Run]) -> Sample:
     found = {planned.config.seed: outcome.value(metric) for planned, outcome in runs}
     values = {seed: value for seed, value in found.items() if value is not None}
-    return Score(values, mean_interval(list(values.values())) if values else None)
+    data, _, score = metric.partition(".")
+    if not score or data == "validation":
+        return Sample(values, {})
+    tables = {planned.config.seed: sentence_influences(planned, data) for planned, _ in runs
+              if planned.config.seed in values}
+    count = next((int(outcome.scores[data]["n"]) for _, outcome in runs if "n" in outcome.scores.get(data, {})), 0)
+    return Sample(values, {seed: rows[score] for seed, rows in tables.items() if score in rows}, count)
 
 
-def _against(result: Result, baseline: Result) -> Result:
-    scores = {}
-    for metric, score in result.scores.items():
-        other = baseline.scores[metric].values
-        seeds = [seed for seed in score.values if seed in other]
-        test = paired_test([score.values[seed] for seed in seeds], [other[seed] for seed in seeds]) if seeds else None
-        scores[metric] = replace(score, test=test)
-    pairs = (("parameters", result.parameters, baseline.parameters), ("tokens", result.tokens, baseline.tokens))
-    confounded = tuple(f"{name} {change(a, b)}" for name, a, b in pairs
-                       if a is not None and b and abs(a / b - 1) > CONFOUNDED)
-    return replace(result, scores=scores, confounded=confounded)
+def _with_scores(metric: str, results: Sequence[Result], samples: Mapping[str, Sample]) -> list[Result]:
+    """The results with one more metric: intervals over all cells that differ, and tests of those that can."""
+    labels = [result.cell.label for result in results if result.cell.is_baseline or is_tested(result, metric)]
+    intervals = dict(zip(labels, effects.intervals(metric, [samples[label] for label in labels]), strict=True))
+    tested = {result.cell.label: result.cell.baseline for result in results if is_tested(result, metric)}
+    tests = effects.compare(metric, [(samples[a], samples[b]) for a, b in tested.items()])
+    by_label = dict(zip(tested, tests, strict=True))
+    corrected = dict(zip(tested, holm([None if test is None else test.p for test in tests]), strict=True))
+    found = []
+    for result in results:
+        label = result.cell.label
+        sample = samples[label]
+        score = Score(dict(sample.values), intervals.get(label, intervals.get(result.cell.baseline)),
+                      by_label.get(label), corrected.get(label),
+                      bool(sample.values) and all(seed in sample.influences for seed in sample.values))
+        found.append(replace(result, scores={**result.scores, metric: score}))
+    return found
 
 
 def as_data(result: Result) -> dict[str, Any]:
     """A result as plain data: every metric with its interval, difference and p-values."""
     scores = {}
     for metric, score in result.scores.items():
-        scores[metric] = {"values": score.values, **({} if score.interval is None else asdict(score.interval))}
+        scores[metric] = {"values": score.values, **({} if score.interval is None else asdict(score.interval)),
+                          "with_sentences": score.with_sentences}
         if score.test is not None:
             scores[metric] |= {"difference": asdict(score.test.difference), "p": score.test.p, "p_holm": score.p}
     return {"cell": result.cell.label, "levels": result.cell.levels, "baseline": result.cell.baseline,
             "parameters": result.parameters, "tokens": result.tokens, "tokens_per_second": result.tokens_per_second,
-            "seconds": result.seconds, "scores": scores, "confounded": list(result.confounded),
+            "seconds": result.seconds, "operations_per_token": result.operations, "pretraining": result.pretraining,
+            "at_once": result.at_once, "scores": scores, "same_as_baseline": result.is_baseline_again,
+            "confounded": list(result.confounded),
             "diverged": {seed: asdict(found) for seed, found in result.diverged.items()}, "missing": result.missing}
-
-
-def change(a: float, b: float) -> str:
-    """How far a lies from b: ``+12 %``, ``−40 %``, ``×2.5``."""
-    ratio = a / b
-    return f"×{ratio:.2g}" if ratio >= 2 else f"{100 * (ratio - 1):+.0f} %".replace("-", "−")
 
 
 def _values(outcomes: Sequence[Outcome], metric: str) -> list[float]:

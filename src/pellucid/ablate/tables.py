@@ -5,8 +5,9 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pellucid.ablate.results import LEVEL, Result, Run, is_lower_better
-from pellucid.ablate.statistics import Interval
+from pellucid.ablate.effects import Interval
+from pellucid.ablate.power import LEVEL, Smallest
+from pellucid.ablate.results import Result, Run, is_lower_better, smallest_effects
 from pellucid.ablate.study import MEASURED, Study
 from pellucid.train.journal import duration
 
@@ -25,28 +26,29 @@ class Table:
 
 
 def tables_of(study: Study, results: Sequence[Result]) -> list[Table]:
-    """The overview, a table a metric, the cells, and what diverged, if anything."""
+    """The overview, a table a metric, the cells, what the study could have found, and what diverged, if anything."""
     tables = [overview(study, results), *(metric_table(metric, results) for metric in study.metrics),
               cells_table(results)]
-    diverged = divergences(results)
-    return [*tables, diverged] if diverged.rows else tables
+    further = [smallest_table(smallest_effects(study, results)), divergences(results)]
+    return tables + [table for table in further if table.rows]
 
 
 def overview(study: Study, results: Sequence[Result]) -> Table:
-    """Every metric of every cell: mean ± half of the interval."""
+    """Every metric of every cell: mean and interval."""
     rows = []
     for result in results:
         told = []
         for metric, score in result.scores.items():
-            half = "" if score.interval is None or score.interval.high is None else \
-                f" ± {number(metric, score.interval.high - score.interval.mean)}"
             mark = " *" if score.differs else ""
-            told.append(NONE if score.interval is None else f"{number(metric, score.interval.mean)}{half}{mark}")
+            held = "" if score.interval is None or score.interval.high is None else \
+                f" ({span(metric, score.interval, False)})"
+            told.append(NONE if score.interval is None else f"{number(metric, score.interval.mean)}{held}{mark}")
         rows.append((_named(result), *told))
-    lead = (f"Mean over seeds ± half the width of its 95 % t-interval. * differs from the baseline: p ≤ {LEVEL} after "
-            "Holm's correction.")
+    lead = f"Mean over seeds (95 % interval). * differs from the baseline: p ≤ {LEVEL} after Holm's correction."
     if len(study.seeds) == 1:
         lead = "One seed: there is no interval and no test, and a difference may be chance."
+    if "validation.loss" in study.metrics:
+        lead += " validation.loss is the best of several looks during training, so it flatters all cells a little."
     return Table("Overview", lead, ("cell", *(f"{metric} {arrow(metric)}" for metric in study.metrics)), tuple(rows),
                  tuple(range(1, len(study.metrics) + 1)))
 
@@ -64,23 +66,55 @@ def metric_table(metric: str, results: Sequence[Result]) -> Table:
                      span(metric, None if test is None else test.difference, True),
                      probability(test.p if test else None), probability(score.p) + (" *" if score.differs else "")))
     better = "lower" if is_lower_better(metric) else "higher"
-    return Table(f"{metric} ({better} is better)",
-                 "Difference: the cell's minus the baseline's, seed by seed; p of the paired t-test, then after Holm's "
-                 "correction over the cells of this table.",
+    whole = all(result.scores[metric].with_sentences for result in results if result.scores[metric].values)
+    over = "seeds and test sentences" if whole else "seeds alone"
+    lead = ("Difference: the cell's minus the baseline's, seed by seed; p of the paired test, then after Holm's "
+            f"correction over the cells of this table. Intervals and tests are over {over}.")
+    if metric in MEASURED and (shared := max((result.at_once for result in results), default=1)) > 1:
+        lead += f" Measured while {shared} runs shared the machine: what ran beside a cell weighs on it."
+    return Table(f"{metric} ({better} is better)", lead,
                  ("cell", "seeds", "mean", "95 % interval", "difference", "95 % interval", "p", "p, Holm"), tuple(rows),
                  tuple(range(1, 8)))
 
 
+def smallest_table(effects: Sequence[Smallest]) -> Table:
+    """What the study could have found."""
+    rows = tuple((each.metric, str(each.cells), number(each.metric, each.baseline), lost(each), gained(each))
+                 for each in effects)
+    return Table("Smallest effects that would be found",
+                 "A cell that truly lies this far from the baseline is told apart in four of five such studies, after "
+                 "Holm's correction; from the middle one of the errors that were seen. Smaller ones may well be there.",
+                 ("metric", "cells compared", "baseline", "below", "above"), rows, (1, 2, 3, 4))
+
+
+def lost(effect: Smallest) -> str:
+    """How far below the baseline a cell must lie to be found: ``−3.4``, ``−6 %``; as far as the range goes at most."""
+    share = f"−{100 * effect.down / effect.baseline:.0f} %"
+    return share if effect.is_relative else signed(effect.metric, -effect.down)
+
+
+def gained(effect: Smallest) -> str:
+    """How far above."""
+    share = f"+{100 * effect.up / effect.baseline:.0f} %"
+    return share if effect.is_relative else signed(effect.metric, effect.up)
+
+
 def cells_table(results: Sequence[Result]) -> Table:
     """What each cell costs, and where its comparison is confounded."""
-    rows = [(_named(result), counted(result.parameters), counted(result.tokens), counted(result.tokens_per_second),
-             NONE if result.seconds is None else duration(result.seconds), "; ".join(result.confounded) or NONE)
-            for result in results]
+    rows = [(_named(result), counted(result.parameters), counted(result.tokens), operations(result),
+             counted(result.tokens_per_second), NONE if result.seconds is None else duration(result.seconds),
+             "; ".join(result.confounded) or NONE) for result in results]
     return Table("Cost, and what else differs",
-                 "Means over seeds. Where parameters or tokens differ from the baseline's by more than 3 %, the "
-                 "comparison is confounded: the difference may be theirs.",
-                 ("cell", "parameters", "tokens", "tokens/s", "training time", "confounded by"), tuple(rows),
-                 (1, 2, 3, 4))
+                 "Means over seeds. Operations: floating-point, of the matrix products of a whole run, counted in a "
+                 "rehearsal of one update. Where parameters, tokens, operations or updates of pretraining differ from "
+                 "the baseline's by more than 3 %, the comparison is confounded: the difference may be theirs.",
+                 ("cell", "parameters", "tokens", "operations", "tokens/s", "training time", "confounded by"),
+                 tuple(rows), (1, 2, 3, 4, 5))
+
+
+def operations(result: Result) -> str:
+    """Of a whole run: ``1.2e+12``."""
+    return NONE if result.operations is None or result.tokens is None else f"{result.operations * result.tokens:.2e}"
 
 
 def divergences(results: Sequence[Result]) -> Table:
@@ -116,6 +150,7 @@ def results_csv(study: Study, runs: Sequence[Run]) -> str:
 def _named(result: Result) -> str:
     notes = [f"{len(result.diverged)} diverged"] if result.diverged else []
     notes += [f"{result.missing} to be done"] if result.missing else []
+    notes += ["same outputs as the baseline"] if result.is_baseline_again else []
     return result.cell.label + (f" ({', '.join(notes)})" if notes else "")
 
 

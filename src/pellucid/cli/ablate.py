@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class Ablate:
     out: Path | None = None
     """the study's folder; studies/NAME if left out"""
     dry_run: bool = False
-    """print the grid, each cell's parameters and the expected time, and keep nothing"""
+    """print the grid, each cell's parameters, the expected time and the smallest effects found, and keep nothing"""
     jobs: int = 1
     """how many runs at once, each on its share of the cores; no more than there are cores"""
     json: bool = False
@@ -43,7 +43,7 @@ def main(program: str, words: Sequence[str]) -> int:
         return 0
     from pellucid.ablate.ablate import ablate, dry_run
     from pellucid.ablate.processes import Stopped, cores
-    from pellucid.ablate.results import as_data
+    from pellucid.ablate.results import as_data, smallest_effects
     from pellucid.ablate.study import read_study
     from pellucid.train.journal import Reporter
 
@@ -54,11 +54,11 @@ def main(program: str, words: Sequence[str]) -> int:
     if jobs < arguments.jobs:
         reporter.say(f"--jobs {jobs}: runs that share a core only slow each other down")
     study = read_study(arguments.study, overrides)
+    out = arguments.out or Path("studies") / study.name
     if arguments.dry_run:
-        report = dry_run(study, jobs, reporter)
+        report = dry_run(study, jobs, reporter, out)
         print(json.dumps(report, ensure_ascii=False) if arguments.json else _grid(report))
         return 0
-    out = arguments.out or Path("studies") / study.name
     command = shlex.join([*program.split(), *words])
     try:
         results = ablate(study, out, jobs, command, reporter)
@@ -67,7 +67,9 @@ def main(program: str, words: Sequence[str]) -> int:
         return 128 + stop.number
     if arguments.json:
         print(json.dumps({"study": study.name, "report": str(out / "report.html"),
-                          "cells": [as_data(result) for result in results]}, ensure_ascii=False))
+                          "cells": [as_data(result) for result in results],
+                          "smallest_effects": [asdict(each) for each in smallest_effects(study, results)]},
+                         ensure_ascii=False))
     else:
         from pellucid.ablate.report import in_words, markdown
         from pellucid.ablate.tables import overview
@@ -92,6 +94,8 @@ def _list(as_json: bool) -> None:
 
 
 def _grid(report: dict[str, Any]) -> str:
+    from pellucid.ablate.power import Smallest
+    from pellucid.ablate.tables import gained, lost
     from pellucid.train.journal import duration
 
     width = max(len(row["cell"]) for row in report["cells"]) + 2
@@ -101,4 +105,9 @@ def _grid(report: dict[str, Any]) -> str:
     summary = (f"{len(report['cells'])} cells × {len(report['seeds'])} seeds = {report['runs']} runs, "
                f"{report['at_once']} at once: about {duration(report['seconds'])} of training; validation, evaluation "
                "and the start of each process come on top")
-    return "\n".join([*lines, "", summary])
+    found = [Smallest(**each) for each in report["smallest_effects"]]
+    effects = [f"smallest effects found four times in five after Holm's correction, from "
+               f"{report['smallest_effects_from']}:"] if found else ["one seed, or one cell: nothing can be tested"]
+    effects += [f"  {each.metric}: {lost(each)} or {gained(each)}"
+                + ("" if each.is_relative else f", from {each.baseline:.4g}") for each in found]
+    return "\n".join([*lines, "", summary, "", *effects])

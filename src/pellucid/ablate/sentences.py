@@ -1,0 +1,74 @@
+"""What each test sentence does to the scores of a run: a small table a run and test set, made from the run's outputs
+once they are there, and kept in the study's folder, so that reports can be made again from it."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.ablate.agenda import Planned, path_of_test
+from pellucid.ablate.outcome import finite
+from pellucid.data.splits import open_splits
+from pellucid.errors import UserError
+from pellucid.evaluate.classification import classification_statistics
+from pellucid.evaluate.influence import influences
+from pellucid.evaluate.significance import SentenceStatistics
+from pellucid.evaluate.translation import translation_statistics
+from pellucid.files import make_folder, read_json, write_json
+
+_DIGITS = 4  # after the point; scores are percentages
+
+
+def sentence_influences(planned: Planned, test: str) -> dict[str, NDArray[np.float64]]:
+    """By score, the influence of each source of the test set (evaluate/influence.py); empty where it cannot be known,
+    as the run's outputs or the data are gone.
+
+    Raises:
+        CheckpointError: the kept table is damaged.
+    """
+    path = planned.outcome.parent.parent / "sentences" / f"{planned.outcome.stem}.{test}.json"
+    if not path.exists():
+        made = _from_outputs(planned, test)
+        if not made:
+            return {}
+        make_folder(path.parent)
+        write_json(path, {score: np.round(values, _DIGITS).tolist() for score, values in made.items()})
+    return {score: np.asarray(values, dtype=np.float64) for score, values in read_json(path).items()}
+
+
+def _from_outputs(planned: Planned, test: str) -> dict[str, NDArray[np.float64]]:
+    """Of what `pellucid evaluate` left in the run's folder, if it is of this test set: its scores are the outcome's."""
+    stem = planned.folder / "evaluation" / ("test" if test == "test" else "files")
+    outputs, report = stem.with_suffix(".hyp"), stem.with_suffix(".json")
+    if not (outputs.exists() and report.exists()):
+        return {}
+    scores = finite(read_json(report))
+    if any(scores.get(name) != value for name, value in planned.read().scores.get(test, {}).items()):
+        return {}
+    hypotheses = outputs.read_text(encoding="utf-8").split("\n")[:-1]
+    try:
+        pairs = _pairs(planned, test, len(hypotheses))
+    except (UserError, OSError):
+        return {}
+    if len(pairs) != len(hypotheses):
+        return {}
+    sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
+    return {name: influences(metric, sources)
+            for name, metric in _statistics(planned, hypotheses, references).items()}
+
+
+def _pairs(planned: Planned, test: str, count: int) -> list[tuple[str, str]]:
+    if test == "test":
+        return list(islice(open_splits(planned.config, planned.folder)["test"], count + 1))
+    out = planned.outcome.parent.parent
+    sides = (path_of_test(out, test, side).read_text(encoding="utf-8").split("\n")[:-1]
+             for side in ("source", "target"))
+    return list(zip(*sides, strict=True))
+
+
+def _statistics(planned: Planned, hypotheses: Sequence[str], references: Sequence[str],
+                ) -> dict[str, SentenceStatistics]:
+    if planned.config.task == "classification":
+        return classification_statistics(hypotheses, references, sorted({*hypotheses, *references}))
+    return translation_statistics(hypotheses, references)

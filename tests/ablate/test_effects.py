@@ -1,0 +1,127 @@
+"""What is told of a metric: possible intervals, tests of the largest effects, sentences beside seeds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.ablate.effects import Interval, PairedTest, Sample, compare, intervals
+from pellucid.ablate.scales import scale_of
+
+RANGES = {"test.exact": (0.0, 100.0), "test.bleu": (0.0, 100.0), "validation.loss": (0.0, math.inf),
+          "test.perplexity": (1.0, math.inf), "seconds": (0.0, math.inf), "test.ter": (0.0, math.inf)}
+
+
+def sample(*values: float, sentences: int = 500) -> Sample:
+    """Seeds 1, 2, …; of percentages, so many of the first sentences right."""
+    right = [np.arange(sentences) < value / 100 * sentences for value in values]
+    return Sample(dict(enumerate(values, start=1)), {i: 100.0 * (row - row.mean()) for i, row in enumerate(right, 1)},
+                  sentences)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(sorted(RANGES)), st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=5))
+def test_no_interval_leaves_the_range_of_its_score(metric: str, pairs: list[tuple[float, float]]) -> None:
+    low, high = RANGES[metric]
+    scaled = [[low + value * min(high - low, 100) for value in column] for column in zip(*pairs, strict=True)]
+    a, b = (Sample(dict(enumerate(column)), {}, 500) for column in scaled)
+    for found in intervals(metric, [a, b]):
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        assert low <= found.low <= found.mean <= found.high <= high
+    (test,) = compare(metric, [(a, b)])
+    assert test is not None
+    difference = test.difference
+    assert difference.low is not None
+    assert difference.high is not None
+    assert difference.low <= difference.mean <= difference.high
+    if high == 100:
+        assert difference.low >= -100
+        assert difference.high <= 100
+
+
+def test_the_largest_effect_has_a_test() -> None:
+    everything, nothing = sample(100, 100, 100), sample(0, 0, 0)
+    (test,) = compare("test.exact", [(nothing, everything)])
+    assert test is not None
+    assert test.p is not None
+    assert test.p < 1e-6
+    assert test.difference.mean == -100
+    assert test.difference.low == -100
+    assert -100 < (test.difference.high or 0) < -98
+    (same,) = compare("test.exact", [(everything, everything)])
+    assert same is not None
+    assert same.p == 1
+    of_all, of_none = intervals("test.exact", [everything, nothing])
+    assert of_all is not None
+    assert of_none is not None
+    assert 98 < (of_all.low or 0) < 99.9  # 500 of 500 is not everything there is
+    assert of_all.high == 100
+    assert of_none.low == 0
+
+
+def test_one_sentence_more_is_no_difference() -> None:
+    (test,) = compare("test.exact", [(sample(99.8, 100, 100), sample(100, 100, 100))])
+    assert test is not None
+    assert (test.p or 0) > 0.2
+
+
+def test_three_seeds_find_what_is_large_among_seventeen() -> None:
+    random = np.random.default_rng(0)
+    baseline, *others = np.exp(np.log(0.7) + random.normal(0, 0.03, (18, 3)))
+    others[0] = others[0] * 1.5  # ten standard deviations of a difference
+    cells = [Sample(dict(enumerate(row.tolist())), {}) for row in (baseline, *others)]
+    found = compare("validation.loss", [(cell, cells[0]) for cell in cells[1:]])
+    ps = [test.p for test in found if test is not None and test.p is not None]
+    assert ps[0] * 17 < 0.05
+    assert min(ps[1:]) * 17 > 0.05
+
+
+def test_the_interval_of_a_difference_leaves_out_zero_where_the_test_says_so() -> None:
+    random = np.random.default_rng(3)
+    for _ in range(200):
+        a, b = (Sample(dict(enumerate(row.tolist())), {}, 500) for row in random.uniform(20, 40, (2, 4)))
+        (test,) = compare("test.bleu", [(a, b)])
+        assert test is not None
+        assert test.p is not None
+        assert test.difference.low is not None
+        assert test.difference.high is not None
+        if abs(test.p - 0.05) > 1e-3:
+            assert (test.difference.low > 0 or test.difference.high < 0) == (test.p < 0.05)
+
+
+def test_seeds_that_agree_do_not_hide_that_there_are_few_sentences() -> None:
+    """40 against 50 of 100 in every seed: by the seeds alone, it would be certain."""
+    few = compare("test.exact", [(sample(40, 40, 40.0001, sentences=100), sample(50, 50, 50, sentences=100))])[0]
+    assert few is not None
+    right = np.random.default_rng(1).permuted(np.tile(np.arange(100) < 40, (1, 1)), axis=1)
+    shuffled = Sample({1: 40.0, 2: 40.0, 3: 40.0001}, dict.fromkeys((1, 2, 3), 100.0 * (right[0] - 0.4)), 100)
+    other = compare("test.exact", [(shuffled, sample(50, 50, 50, sentences=100))])[0]
+    assert other is not None
+    assert (few.p or 1) < (other.p or 1)  # the same sentences, or others
+    assert (other.p or 0) > 0.05
+
+
+def test_one_seed_has_neither_interval_nor_test() -> None:
+    assert intervals("test.exact", [sample(50)]) == [Interval(50, None, None)]
+    assert compare("test.exact", [(sample(50), sample(40))]) == [PairedTest(Interval(10, None, None), None)]
+    assert intervals("test.exact", [sample()]) == [None]
+    assert compare("test.exact", [(sample(), sample(40))]) == [None]
+
+
+@settings(deadline=None)
+@given(st.sampled_from(sorted(RANGES)), st.floats(0.01, 1))
+def test_scales_come_back(metric: str, share: float) -> None:
+    low, high = RANGES[metric]
+    score = low + share * min(high - low, 100)
+    scale = scale_of(metric, 500)
+    if score > scale.least:
+        assert float(scale.back(np.array(scale.to(score)))) == pytest.approx(score, rel=1e-6)
+        step = 1e-5 * score
+        if score + step < high:
+            assert scale.slope(score) == pytest.approx((scale.to(score + step) - scale.to(score)) / step, rel=1e-2)

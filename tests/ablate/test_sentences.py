@@ -1,0 +1,73 @@
+"""What test sentences do to a score, from the outputs of a run; and that each seed begins with another cell."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pellucid.ablate.agenda import in_turns, plan
+from pellucid.ablate.cells import cells_of
+from pellucid.ablate.confounds import count_operations, operations_of
+from pellucid.ablate.outcome import Outcome, write_outcome
+from pellucid.ablate.sentences import sentence_influences
+from pellucid.ablate.study import Study
+from pellucid.data.splits import open_splits
+from pellucid.evaluate.influence import influences
+from pellucid.evaluate.significance import SentenceStatistics, mean_percentage
+
+Make = Callable[..., Study]
+
+
+def test_influences_of_a_mean_are_its_deviations() -> None:
+    right = np.array([1.0, 0.0, 0.0, 1.0])
+    metric = SentenceStatistics("exact", np.stack([right, np.ones(4)], axis=1), mean_percentage)
+    assert influences(metric, ["a", "b", "c", "d"]) == pytest.approx(100 * (right - 0.5))
+    assert influences(metric, ["a", "a", "b", "b"]) == pytest.approx([0, 0])  # a source's sentences stand together
+    assert influences(metric, ["a"] * 4) == pytest.approx([0])
+    with pytest.raises(ValueError, match="sources"):
+        influences(metric, ["a"])
+
+
+def test_a_table_is_made_once_from_what_a_run_wrote(study: Make, tmp_path: Path) -> None:
+    made = study()
+    planned = plan(made, cells_of(made), tmp_path)[0]
+    place = planned.folder / "evaluation"
+    place.mkdir(parents=True)
+    pairs = list(open_splits(planned.config, planned.folder)["test"])
+    (place / "test.hyp").write_text("".join(f"{target if i % 2 else 'no'}\n" for i, (_, target) in enumerate(pairs)))
+    (place / "test.json").write_text(json.dumps({"n": len(pairs), "exact": 50.0}))
+    write_outcome(planned.outcome, Outcome(trained={}, scores={"test": {"n": 10.0, "exact": 40.0}}))
+    assert sentence_influences(planned, "test") == {}  # outputs of another evaluation
+    write_outcome(planned.outcome, Outcome(trained={}, scores={"test": {"n": 10.0, "exact": 50.0}}))
+    found = sentence_influences(planned, "test")
+    assert found["exact"] == pytest.approx([-50, 50] * 5)
+    assert {"bleu", "chrf"} <= found.keys()
+    (place / "test.hyp").unlink()
+    assert sentence_influences(planned, "test")["exact"] == pytest.approx([-50, 50] * 5)  # kept beside the outcome
+
+
+def test_no_cell_always_runs_first(study: Make, tmp_path: Path) -> None:
+    made = study({"seeds": [1, 2, 3, 4]})
+    cells = cells_of(made)
+    turns = in_turns(plan(made, cells, tmp_path), len(cells))
+    assert [one.config.seed for one in turns] == [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4
+    firsts = Counter(turns[i].cell.label for i in range(0, len(turns), len(cells)))
+    assert set(firsts.values()) == {1}
+
+
+def test_operations_have_the_second_pass_of_r_drop(study: Make, tmp_path: Path) -> None:
+    made = study({"factors": {"train.r_drop": [0.0, 5.0]}})
+    cells = cells_of(made)
+    count_operations(made, cells, tmp_path, lambda said: None)
+    found = operations_of(made, cells, tmp_path)
+    once, twice = (found[cell.label] for cell in cells)
+    assert 1.8 < twice / once < 2.2
+    (tmp_path / "operations.json").write_text(json.dumps(dict.fromkeys(json.loads(
+        (tmp_path / "operations.json").read_text()), 7.0)))
+    count_operations(made, cells, tmp_path, lambda said: None)
+    assert set(operations_of(made, cells, tmp_path).values()) == {7.0}
