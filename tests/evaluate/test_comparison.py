@@ -109,7 +109,7 @@ def test_the_score_is_chosen_by_the_task() -> None:
     assert chosen_score([run_of("a")], "perplexity") == "perplexity"
     with pytest.raises(ConfigError, match="perplexity does not compare a with b"):
         chosen_score([run_of("a"), run_of("b", CHARACTER)], "perplexity")
-    with pytest.raises(ConfigError, match="unknown key bluE"):
+    with pytest.raises(ConfigError, match="no score bluE"):
         chosen_score([run_of("a")], "bluE")
 
 

@@ -4,6 +4,7 @@ One score is chosen before anything is decoded; its p are corrected over all pai
 there to look at. All regard letter case, or none does.
 """
 
+import difflib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,7 +12,6 @@ from dataclasses import asdict, dataclass
 from itertools import combinations, islice
 from typing import Any
 
-from pellucid.config.reader import unknown_key
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import ConfigError, UserError
@@ -77,7 +77,9 @@ def chosen_score(runs: Sequence[Run], wanted: str | None) -> str:
         numbers = made is not None and made.task != "grammar"
         return ("exact" if numbers else "chrf") + lowercase
     if wanted not in known:
-        raise unknown_key(wanted, list(known))
+        near = difflib.get_close_matches(wanted, known, n=1)
+        raise ConfigError(f"there is no score {wanted}", where="--score",
+                          fix=(f"did you mean {near[0]}? " if near else "") + f"choose {', '.join(known)}")
     for a, b in combinations(runs, 2):
         why = incomparable(wanted, a.tokenizers, b.tokenizers)
         if why:
@@ -89,7 +91,7 @@ def chosen_score(runs: Sequence[Run], wanted: str | None) -> str:
 def incomparable(score: str, a: Tokenizers, b: Tokenizers) -> str:
     """Why this score of two runs is about different things, or an empty text."""
     if score == "perplexity" and a.target_sha256() != b.target_sha256():
-        return "perplexity is per token, and the target tokenizers differ"
+        return "it is per token, and the target tokenizers differ"
     tidies = {(side.config.lowercase, side.config.strip_punctuation) for side in (a, b)}
     if score == per_character.NAME and len(tidies) > 1:
         return "one tokenizer changes case or punctuation otherwise than the other: the texts that they score differ"
