@@ -139,14 +139,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="*", choices=list(cases), default=list(cases))
     parser.add_argument("--held-out", action="store_true", help="the cases that were written down before any was run")
-    parser.add_argument("--quick", action="store_true", help="the first three cases")
+    parser.add_argument("--quick", action="store_true", help="the first three of them")
     parser.add_argument("--times", type=int, default=0, help="plan and train so many times, by turns, for the speed")
     parser.add_argument("--memory", help="measure what is proposed for a memory such as 1GiB")
     parser.add_argument("--json", type=Path, help="where to write the results; cases that it has stay")
     parser.add_argument("--whole", nargs=argparse.REMAINDER, help="a recipe and its overrides, in place of the cases")
     args = parser.parse_args()
-    wanted = list(HELD_OUT) if args.held_out else args.case[:3] if args.quick else args.case
-    wanted = args.whole[:1] if args.whole else wanted
+    wanted = args.whole[:1] if args.whole else list(HELD_OUT) if args.held_out else args.case
+    wanted = wanted[:3] if args.quick else wanted
     before = json.loads(args.json.read_text(encoding="utf-8"))["rows"] if args.json and args.json.exists() else []
     rows = [row for row in before if row["model"] not in wanted or (row["workload"] == "fit") != bool(args.memory)]
     for name in wanted:
