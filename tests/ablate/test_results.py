@@ -132,6 +132,16 @@ def test_a_cell_that_is_the_baseline_again_costs_no_verdict(study: Make, tmp_pat
     assert not results(made, nearly)["wide"].is_baseline_again
 
 
+def test_losses_of_different_vocabularies_are_not_compared(study: Make, tmp_path: Path) -> None:
+    made = study({"factors": {"tokenizer.kind": ["word", "character"]}})
+    runs = [(one, outcome(one, extra=0.01 * one.config.seed)) for one in planned_of(made, tmp_path)]
+    found = list(results(made, runs).values())
+    assert found[1].scores["validation.loss"].test is None
+    assert found[1].scores["validation.loss"].interval is not None
+    assert found[1].scores["test.exact"].test is not None or found[1].is_baseline_again
+    assert any("Not comparable by validation.loss" in sentence for sentence in in_words(made, found))
+
+
 def test_operations_and_pretraining_are_confounds(two: Study, tmp_path: Path) -> None:
     runs = [(one, outcome(one)) for one in planned_of(two, tmp_path)]
     for one, _ in runs:

@@ -12,7 +12,8 @@ from scipy import stats
 
 from benchmarks.coverage_of_studies import simulate
 from pellucid.ablate.power import found_with
-from pellucid.ablate.statistics import Error, Variance, central_probability, moderated, two_sided_p
+from pellucid.ablate.statistics import Error, Variance, moderated
+from pellucid.evaluate.student import central_probability, critical_value, two_sided_p
 
 samples = st.lists(st.lists(st.floats(-1e3, 1e3).map(lambda x: round(x, 3)), min_size=3, max_size=3), min_size=1,
                    max_size=8)
@@ -29,6 +30,8 @@ def test_students_t_is_scipys(t: float, degrees: float) -> None:
 def test_students_t_by_hand() -> None:
     assert central_probability(1, 1) == pytest.approx(0.5)  # Cauchy: half lies within ±1
     assert central_probability(math.sqrt(2), 2) == pytest.approx(math.sqrt(2) / 2)  # t / √(t² + 2)
+    assert critical_value(2) == pytest.approx(4.302653, abs=1e-6)
+    assert critical_value(3.7, 0.999) == pytest.approx(stats.t.ppf(0.9995, 3.7))
     with pytest.raises(ValueError, match="degrees"):
         central_probability(1, 0)
 

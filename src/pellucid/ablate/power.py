@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from pellucid.ablate.scales import PERCENTAGES, Scale, scale_of
-from pellucid.ablate.statistics import Error, Variance, root
+from pellucid.ablate.statistics import Error, Variance
+from pellucid.evaluate.student import root
 
 POWER = 0.8
 LEVEL = 0.05

@@ -15,9 +15,11 @@ from pellucid.ablate.power import LEVEL, Smallest, smallest
 from pellucid.ablate.scales import scale_of
 from pellucid.ablate.sentences import sentence_influences
 from pellucid.ablate.study import LOWER_IS_BETTER, MEASURED, Study
+from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.evaluate.holm import holm
 
 Run = tuple[Planned, Outcome]
+A_TOKEN = ("loss", "perplexity")  # scores that are a mean over tokens
 _COUNTED = ("step", "n")  # beside the scores, and no scores
 
 
@@ -59,6 +61,8 @@ class Result:
         scores: by metric.
         diverged: by seed.
         missing: runs still to be done.
+        is_other_vocabulary: its tokenizer is configured otherwise than the baseline's, so that a loss or perplexity
+            is a mean over other tokens.
         is_baseline_again: every run has exactly the scores of the baseline's under its seed: it is the same model.
         confounded: what differs from the baseline besides what the cell changes, in words.
     """
@@ -74,6 +78,7 @@ class Result:
     scores: dict[str, Score]
     diverged: dict[int, Divergence]
     missing: int
+    is_other_vocabulary: bool = False
     is_baseline_again: bool = False
     confounded: tuple[str, ...] = ()
 
@@ -85,7 +90,9 @@ def is_lower_better(metric: str) -> bool:
 
 def is_tested(result: Result, metric: str) -> bool:
     """Whether a cell belongs to the family of tests of a metric: not a baseline, nor one that is the baseline again,
-    whose speed may differ all the same."""
+    whose speed may differ all the same, nor, by what is a mean over tokens, one of other tokens."""
+    if result.is_other_vocabulary and metric.rsplit(".", 1)[-1] in A_TOKEN:
+        return False
     return not result.cell.is_baseline and (metric in MEASURED or not result.is_baseline_again)
 
 
@@ -134,7 +141,14 @@ def _beside(result: Result, baseline: Result, by_cell: Mapping[str, Sequence[Run
         return result
     here, there = by_cell[result.cell.label], by_cell[baseline.cell.label]
     is_again = not result.missing and not baseline.missing and _outputs(here) == _outputs(there)
-    return replace(result, is_baseline_again=is_again, confounded=confounds(_costs(result), _costs(baseline)))
+    is_other = _vocabulary(result.cell.config) != _vocabulary(baseline.cell.config)
+    return replace(result, is_baseline_again=is_again, is_other_vocabulary=is_other,
+                   confounded=confounds(_costs(result), _costs(baseline)))
+
+
+def _vocabulary(config: RunConfig) -> TokenizerConfig:
+    """What decides on the tokens that scores are over; how they are sampled in training does not."""
+    return replace(config.tokenizer, sampling=TokenizerConfig().sampling)
 
 
 def _costs(result: Result) -> dict[str, float | None]:
@@ -164,7 +178,7 @@ def _sample(metric: str, runs: Sequence[Run]) -> Sample:
 
 def _with_scores(metric: str, results: Sequence[Result], samples: Mapping[str, Sample]) -> list[Result]:
     """The results with one more metric: intervals over all cells that differ, and tests of those that can."""
-    labels = [result.cell.label for result in results if result.cell.is_baseline or is_tested(result, metric)]
+    labels = [result.cell.label for result in results if not result.is_baseline_again or is_tested(result, metric)]
     intervals = dict(zip(labels, effects.intervals(metric, [samples[label] for label in labels]), strict=True))
     tested = {result.cell.label: result.cell.baseline for result in results if is_tested(result, metric)}
     tests = effects.compare(metric, [(samples[a], samples[b]) for a, b in tested.items()])

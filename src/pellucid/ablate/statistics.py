@@ -1,22 +1,20 @@
-"""Student's t for any degrees of freedom, the variance of few values by what many have in common, and the error of a
-mean whose variance has several parts.
+"""The variance of few values by what many have in common, and the error of a mean whose variance has several parts.
 
-The distribution is a regularised incomplete beta function, by its continued fraction (DLMF 8.17.22), so that base
-dependencies suffice; tests hold it against scipy, and the coverage and error rates against simulation.
+Tests hold the error rates and the coverage of both against simulation.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-CONFIDENCE = 0.95
+from pellucid.evaluate.student import CONFIDENCE, root, two_sided_p
+
 _SMALLEST = 1e-4  # of the mean variance: what no variance moves the common one by falling below
 _SHARED = 0.25  # squared correlation of two differences to one baseline, where all cells vary alike
-_MANY = 1e6  # degrees of freedom from which a variance counts as known
 _TINY = 1e-300
 
 
@@ -59,61 +57,6 @@ class Error:
         """How far the interval reaches to either side: the deviation whose p is 1 − `confidence`."""
         whole = math.sqrt(self.value)
         return whole and root(lambda deviation: 1 - self.p(deviation) - confidence, whole)
-
-
-def central_probability(t: float, degrees: float) -> float:
-    """A(t | ν) = P(|T| ≤ |t|) = 1 − I_x(ν/2, ½) at x = ν / (ν + t²), for Student's T with ν degrees of freedom.
-
-    Raises:
-        ValueError: ν not above 0.
-    """
-    if not degrees > 0:
-        raise ValueError(f"Student's t needs degrees of freedom above 0, not {degrees}")
-    if degrees > _MANY:
-        return math.erf(abs(t) / math.sqrt(2))
-    return _beta(t * t / (degrees + t * t), 0.5, degrees / 2)
-
-
-def two_sided_p(t: float, degrees: float) -> float:
-    """P(|T| ≥ |t|)."""
-    if not 0 < degrees <= _MANY:
-        return max(0.0, 1.0 - central_probability(t, degrees))
-    return _beta(degrees / (degrees + t * t), degrees / 2, 0.5)
-
-
-def root(rising: Callable[[float], float], guess: float) -> float:
-    """Where a function that rises from below 0 at 0 passes it, by bisection from `guess` on."""
-    low, high = 0.0, guess
-    while rising(high) < 0:
-        high *= 2
-    while (middle := (low + high) / 2) not in (low, high) and high - low > 1e-11 * high:
-        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
-    return high
-
-
-def _beta(x: float, a: float, b: float) -> float:
-    """I_x(a, b), by the side on which the continued fraction converges fast."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
-    if x > (a + 1) / (a + b + 2):
-        return 1.0 - front / (b * _fraction(1 - x, b, a))
-    return front / (a * _fraction(x, a, b))
-
-
-def _fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction 1 + d₁/(1 + d₂/(1 + …)) of DLMF 8.17.22, by Lentz's method."""
-    value, c, d = 1.0, 1.0, 0.0
-    for i in range(1, 1000):
-        m = i // 2
-        term = m * (b - m) * x / ((a + i - 1) * (a + i)) if i % 2 == 0 else \
-            -(a + m) * (a + b + m) * x / ((a + i - 1) * (a + i))
-        d = 1.0 / (1.0 + term * d or _TINY)
-        c = 1.0 + term / c or _TINY
-        value *= c * d
-        if abs(c * d - 1) < 1e-15:
-            break
-    return value
 
 
 def moderated(samples: Sequence[Sequence[float]]) -> list[Variance | None]:

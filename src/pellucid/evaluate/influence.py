@@ -8,13 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.evaluate.significance import SentenceStatistics
+from pellucid.evaluate.intervals import left_out
+from pellucid.evaluate.significance import SentenceStatistics, with_sources
 
 
 def influences(metric: SentenceStatistics, sources: Sequence[str]) -> NDArray[np.float64]:
-    """(C − 1)(score − score without c) of each of the C distinct sources, as they first come, less their mean.
+    """(G − 1)(score without any − score without g) for each of the G sources, or groups of many sources, that the
+    jackknife leaves out: the same ones for every run on the same data.
 
-    Their variance over C is the variance of the score; of a mean over sentences, each with a source of its own, they
+    Their variance over G is the variance of the score; of a mean over sentences, each with a source of its own, they
     are what a sentence lies above or below it.
 
     Args:
@@ -23,16 +25,9 @@ def influences(metric: SentenceStatistics, sources: Sequence[str]) -> NDArray[np
     Raises:
         ValueError: there are not as many sources as sentences.
     """
-    if len(sources) != len(metric.statistics):
-        raise ValueError(f"{len(sources)} sources but {len(metric.statistics)} sentences")
-    places: dict[str, int] = {}
-    clusters = [places.setdefault(source, len(places)) for source in sources]
-    table = np.zeros((len(places), metric.statistics.shape[1]))
-    np.add.at(table, clusters, metric.statistics)
-    total = table.sum(axis=0)
-    if len(table) == 1:
+    sums = with_sources(metric, sources).by_source
+    if len(sums) == 1:
         return np.zeros(1)
-    whole = metric.score(total)
-    moved = (len(table) - 1) * (whole - np.array([metric.score(total - row) for row in table]))
-    centred: NDArray[np.float64] = moved - moved.mean()
-    return centred
+    left = left_out(sums, metric.score)
+    moved: NDArray[np.float64] = (len(left) - 1) * (left.mean() - left)
+    return moved

@@ -79,12 +79,16 @@ def by_jackknife(sums: NDArray[np.float64], score: Callable[[NDArray[np.float64]
 
 def jackknife_error(sums: NDArray[np.float64], score: Callable[[NDArray[np.float64]], float]) -> float:
     """The standard error of the score, from leaving out one source after another."""
-    if len(sums) > _MOST_GROUPS:
-        group = np.random.default_rng(0).permutation(len(sums)) % _MOST_GROUPS
-        sums = sums_by(sums, group)
-    whole = sums.sum(axis=0)
-    left = np.array([score(whole - one) for one in sums])
+    left = left_out(sums, score)
     return math.sqrt((len(left) - 1) / len(left) * float(((left - left.mean()) ** 2).sum()))
+
+
+def left_out(sums: NDArray[np.float64], score: Callable[[NDArray[np.float64]], float]) -> NDArray[np.float64]:
+    """The score without each source, or each of some groups of sources: the same ones for as many sources."""
+    if len(sums) > _MOST_GROUPS:
+        sums = sums_by(sums, np.random.default_rng(0).permutation(len(sums)) % _MOST_GROUPS)
+    whole = sums.sum(axis=0)
+    return np.array([score(whole - one) for one in sums])
 
 
 def sums_by(rows: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
