@@ -72,14 +72,16 @@ def test_one_sentence_more_is_no_difference() -> None:
 
 
 def test_three_seeds_find_what_is_large_among_seventeen() -> None:
-    random = np.random.default_rng(0)
-    baseline, *others = np.exp(np.log(0.7) + random.normal(0, 0.03, (18, 3)))
-    others[0] = others[0] * 1.5  # ten standard deviations of a difference
-    cells = [Sample(dict(enumerate(row.tolist())), {}) for row in (baseline, *others)]
-    found = compare("validation.loss", [(cell, cells[0]) for cell in cells[1:]])
-    ps = [test.p for test in found if test is not None and test.p is not None]
-    assert ps[0] * 17 < 0.05
-    assert min(ps[1:]) * 17 > 0.05
+    """One cell lies ten standard deviations of a difference away: nearly always found, where a test of each cell by its
+    own three values finds it in one study of two."""
+    random, found = np.random.default_rng(0), 0
+    for _ in range(20):
+        table = np.log(0.7) + random.normal(0, 0.03, (18, 3))
+        table[1] += 10 * math.sqrt(2) * 0.03
+        baseline, *others = (Sample(dict(enumerate(np.exp(row).tolist())), {}) for row in table)
+        ps = [test.p for test in compare("validation.loss", [(cell, baseline) for cell in others]) if test is not None]
+        found += ps[0] is not None and ps[0] * 17 <= 0.05
+    assert found >= 17
 
 
 def test_the_interval_of_a_difference_leaves_out_zero_where_the_test_says_so() -> None:

@@ -17,6 +17,7 @@ from pellucid.ablate.outcome import Outcome, write_outcome
 from pellucid.ablate.sentences import sentence_influences
 from pellucid.ablate.study import Study
 from pellucid.data.splits import open_splits
+from pellucid.errors import CheckpointError
 from pellucid.evaluate.influence import influences
 from pellucid.evaluate.significance import SentenceStatistics, mean_percentage
 
@@ -48,7 +49,12 @@ def test_a_table_is_made_once_from_what_a_run_wrote(study: Make, tmp_path: Path)
     assert found["exact"] == pytest.approx([-50, 50] * 5)
     assert {"bleu", "chrf"} <= found.keys()
     (place / "test.hyp").unlink()
+    (kept,) = (tmp_path / "sentences").iterdir()
     assert sentence_influences(planned, "test")["exact"] == pytest.approx([-50, 50] * 5)  # kept beside the outcome
+    for damage in ('{"exact": ["a"]}', "[1]", '{"exact": [1, [2]]}', "{"):
+        kept.write_text(damage)
+        with pytest.raises(CheckpointError):
+            sentence_influences(planned, "test")
 
 
 def test_no_cell_always_runs_first(study: Make, tmp_path: Path) -> None:
@@ -71,3 +77,6 @@ def test_operations_have_the_second_pass_of_r_drop(study: Make, tmp_path: Path) 
         (tmp_path / "operations.json").read_text()), 7.0)))
     count_operations(made, cells, tmp_path, lambda said: None)
     assert set(operations_of(made, cells, tmp_path).values()) == {7.0}
+    (tmp_path / "operations.json").write_text('{"a": "b"}')
+    with pytest.raises(CheckpointError, match="counted again"):
+        operations_of(made, cells, tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from pellucid.ablate.cells import Cell, key_of
 from pellucid.ablate.study import Study
 from pellucid.config.mapping import to_mapping
-from pellucid.errors import UserError
+from pellucid.errors import CheckpointError, UserError
 from pellucid.files import read_json, write_json
 from pellucid.plan.memory import flops_per_token
 from pellucid.plan.workload import Workload, workload_of
@@ -51,7 +51,13 @@ def operations_of(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, f
 
 def _kept(out: Path) -> dict[str, float]:
     path = out / _COUNTED
-    return dict(read_json(path)) if path.exists() else {}
+    if not path.exists():
+        return {}
+    try:
+        return {str(key): float(value) for key, value in dict(read_json(path)).items()}
+    except (TypeError, ValueError) as error:
+        raise CheckpointError("the counts of operations are damaged", where=str(path),
+                              fix="remove the file: they are counted again") from error
 
 
 def pretraining_of(folder: Path) -> int:

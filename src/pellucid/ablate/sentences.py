@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pellucid.ablate.agenda import Planned, path_of_test
 from pellucid.ablate.outcome import finite
 from pellucid.data.splits import open_splits
-from pellucid.errors import UserError
+from pellucid.errors import CheckpointError, UserError
 from pellucid.evaluate.classification import classification_statistics
 from pellucid.evaluate.influence import influences
 from pellucid.evaluate.significance import SentenceStatistics
@@ -34,7 +34,11 @@ def sentence_influences(planned: Planned, test: str) -> dict[str, NDArray[np.flo
             return {}
         make_folder(path.parent)
         write_json(path, {score: np.round(values, _DIGITS).tolist() for score, values in made.items()})
-    return {score: np.asarray(values, dtype=np.float64) for score, values in read_json(path).items()}
+    try:
+        return {score: np.asarray(values, dtype=np.float64).reshape(-1) for score, values in read_json(path).items()}
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError("a table of sentences is damaged", where=str(path),
+                              fix="remove it: it is made again from the run's outputs, while they are there") from error
 
 
 def _from_outputs(planned: Planned, test: str) -> dict[str, NDArray[np.float64]]:
