@@ -4,7 +4,6 @@
 gives 0. Macro-F1 is the mean F1 of the labels that occur among the true or the predicted, as scikit-learn has it.
 """
 
-import math
 import unicodedata
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -105,14 +104,15 @@ def classification_statistics(
 
     def interval(sums: Sums, _: Score) -> Bounds:
         hits, _, rows = sums.reshape(len(sums), 3, -1).sum(axis=2).T
-        return macro_f1_interval(confusion, math.sqrt(design_effect(hits, rows)))
+        return macro_f1_interval(confusion / design_effect(hits, rows))
 
     def over_true_labels(sums: Sums) -> float:
         return float(_f1(sums)[true_labels].mean())
 
     return {"accuracy": SentenceStatistics("accuracy", np.stack([hit, np.ones(n)], axis=1), mean_percentage,
                                            share_interval),
-            "macro_f1": SentenceStatistics("macro_f1", table.reshape(n, -1), _macro_f1, interval, over_true_labels)}
+            "macro_f1": SentenceStatistics("macro_f1", table.reshape(n, -1), _macro_f1, interval, over_true_labels,
+                                           is_smooth=False)}
 
 
 def confusion_table(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:

@@ -153,8 +153,10 @@ def _scores_of(a: Evaluated, b: Evaluated, chosen: str, lowercase: bool) -> tupl
 
 def _row(a: Evaluated, b: Evaluated, score: str) -> dict[str, Any]:
     both = a.statistics[score], b.statistics[score]
+    by_exchange = approximate_randomisation(*both)
     found = asdict(paired_bootstrap(*both, (a.name, b.name)))
-    return {**found, "interval": difference_interval(*both), "p_randomisation": approximate_randomisation(*both)}
+    p = found["p"] if both[0].is_smooth else by_exchange
+    return {**found, "p": p, "interval": difference_interval(*both), "p_randomisation": by_exchange}
 
 
 @dataclass(frozen=True)

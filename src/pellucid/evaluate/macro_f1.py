@@ -50,14 +50,14 @@ def macro_f1(confusion: Floats) -> float:
     return float(100 * (2 * hits / (2 * hits + others)).mean())
 
 
-def macro_f1_interval(confusion: Floats, wider: float = 1.0) -> Bounds:
-    """The middle 95 % of the draws, widened by what an error that two labels share adds, and by `wider`; it contains
-    the score."""
+def macro_f1_interval(confusion: Floats) -> Bounds:
+    """The middle 95 % of the draws, widened by what an error that two labels share adds; it contains the score. Counts
+    may be effective ones, as of sentences that share their source."""
     counts, score = counts_of(confusion), macro_f1(confusion)
     shares = _draws(counts, np.random.default_rng(DEFAULT_SEED))
     drawn = np.clip(100 * (2 * shares / (1 + shares)).mean(axis=1), 1e-6, 100 - 1e-6)
     middle = PERCENT.to(float(np.median(drawn)))
-    reach = wider * _together(counts, shares.mean(axis=0))
+    reach = _together(counts, shares.mean(axis=0))
     low, high = (PERCENT.back(middle + reach * (PERCENT.to(float(edge)) - middle))
                  for edge in np.quantile(drawn, [0.025, 0.975]))
     return min(low, score), max(high, score)

@@ -55,6 +55,7 @@ class SentenceStatistics:
         interval: from the sums by source ``[G, k]``, and `score`, to the 95 % interval.
         tested: in place of `score`, what two systems are tested by; for scores that may be infinite.
         sources: ``[n]``, the number of each sentence's source, from 0; without it each has its own.
+        is_smooth: a single source changes it little; by a bootstrap of what is not, equal systems differ too often.
 
     Raises:
         ValueError: if the table is not two-dimensional, has no row, or holds a number that is not finite.
@@ -66,6 +67,7 @@ class SentenceStatistics:
     interval: Callable[[Sums, Score], Bounds] = percent_interval
     tested: Score | None = None
     sources: NDArray[np.int64] | None = None
+    is_smooth: bool = True
 
     def __post_init__(self) -> None:
         if self.statistics.ndim != 2 or len(self.statistics) == 0:
