@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from benchmarks.decode_job import BOS, EOS, PAD, Call, Ids, Job, groups, padded, read_weights, until_eos
 
-THREADS = 2
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))  # of all but CTranslate2, whose settings say it
 
 
 class Decode(Protocol):

@@ -97,7 +97,8 @@ def _outcome(one: Asked, desk: Desk, widths: dict[str, int]) -> dict[str, Any]:
         return kept
     values, lacking = values_of(one.line, desk.run(one.line, one.version), widths)
     for name, reason in lacking.items():
-        _say(f"  {name}: {reason}")
+        if one.version is one.line.whole or name in one.version.bands:
+            _say(f"  {name}: {reason}")
     return desk.keep(one.line, one.version, values)
 
 
