@@ -64,7 +64,8 @@ def test_what_is_absent_is_said(cli: Any, copy: Path, check_page: Check) -> None
     (copy / "metrics.jsonl").unlink()
     shutil.rmtree(copy / "data")
     config = copy / "config.yaml"
-    config.write_text(re.sub(r"data:\n(  .*\n)+", "data: {train: gone.tsv, test: gone-too.tsv}\n", config.read_text()))
+    config.write_text(re.sub(r"data:\n(  .*\n)+", "data: {train: gone.tsv, validation: gone.tsv, test: gone-too.tsv}\n",
+                             config.read_text()))
     cli("inspect", copy, "--out", copy / "a").says(2, "no sentence to look at", "gone", "--text")
     done = cli("inspect", copy, "--text", "1 2", "--out", copy / "a")
     assert done.code == 0, done.err
