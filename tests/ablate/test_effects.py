@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.ablate.effects import Interval, PairedTest, Sample, compare, intervals
+from pellucid.ablate.results import is_lower_better
 from pellucid.ablate.scales import scale_of
+from pellucid.ablate.study import TEST_SCORES
 
 RANGES = {"test.exact": (0.0, 100.0), "test.bleu": (0.0, 100.0), "validation.loss": (0.0, math.inf),
           "test.perplexity": (1.0, math.inf), "seconds": (0.0, math.inf), "test.ter": (0.0, math.inf)}
@@ -127,3 +129,10 @@ def test_scales_come_back(metric: str, share: float) -> None:
         step = 1e-5 * score
         if score + step < high:
             assert scale.slope(score) == pytest.approx((scale.to(score + step) - scale.to(score)) / step, rel=1e-2)
+
+
+@pytest.mark.parametrize("score", TEST_SCORES["seq2seq"])
+def test_a_score_that_disregards_case_has_the_scale_of_the_one_that_regards_it(score: str) -> None:
+    twin = score.removesuffix("_lowercase")
+    assert scale_of(f"test.{score}", 500) == scale_of(f"test.{twin}", 500)
+    assert is_lower_better(f"test.{score}") == is_lower_better(f"test.{twin}")

@@ -14,7 +14,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.ablate.scales import PROPORTIONS, Scale, scale_of
+from pellucid.ablate.scales import PROPORTIONS, Scale, scale_of, score_of
 from pellucid.ablate.statistics import Error, Variance, moderated
 
 UNKNOWN_SENTENCES = 500  # that a percentage is taken to be of, where nobody says
@@ -191,7 +191,7 @@ def _of_sentences(metric: str, scale: Scale, a: Sample, b: Sample | None) -> Var
     rest = table - mean - table.mean(axis=1, keepdims=True) + table.mean()
     own = float(mean.var(ddof=1)) - float((rest**2).sum()) / (max(seeds - 1, 1) * (count - 1)) / seeds
     value = max(0.0, own) / count
-    if metric.rsplit(".", 1)[-1] in PROPORTIONS:
+    if score_of(metric) in PROPORTIONS:
         slopes = [fmean(scale.slope(value) for value in side.values.values()) for side in sides]
         value = max(value, _HALF_A_SENTENCE * sum((slope * 100 / scale.sentences) ** 2 for slope in slopes))
     return Variance(value, count - 1)

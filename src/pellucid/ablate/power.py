@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from pellucid.ablate.scales import PERCENTAGES, Scale, scale_of
+from pellucid.ablate.scales import PERCENTAGES, Scale, scale_of, score_of
 from pellucid.ablate.statistics import Error, Variance
 from pellucid.evaluate.student import root
 
@@ -52,7 +52,7 @@ def expected(metric: str, cells: int, seeds: int) -> Smallest | None:
     """Before anything has run: cells that vary alike, and as such scores do; None of one seed or no comparison."""
     if seeds < 2 or cells < 1:
         return None
-    score = metric.rsplit(".", 1)[-1]
+    score = score_of(metric)
     kind = "percentage" if score in PERCENTAGES else "speed" if "." not in metric else "loss"
     few = seeds - 1
     degrees = few + min((cells - 1) * few / 4, cells * few / (1 + (cells - 1) / 4) - few)

@@ -10,6 +10,7 @@ from pellucid.ablate.calibrate import MEASUREMENT
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.figures import curves_of, forest, learning_curves, over_test_sets
 from pellucid.ablate.results import A_TOKEN, Result, Run, is_lower_better, is_tested, results_of
+from pellucid.ablate.scales import score_of
 from pellucid.ablate.study import MEASURED, Study
 from pellucid.ablate.tables import Table, results_csv, tables_of
 from pellucid.files import make_folder, read_json, remove_leftovers, write_bytes, write_text
@@ -62,7 +63,7 @@ def in_words(study: Study, results: Sequence[Result]) -> list[str]:
         said.append(f"Same outputs as the baseline, seed by seed: nothing to test, and nothing corrected for: "
                     f"{'; '.join(again)}.")
     others = [result.cell.label for result in compared if result.is_other_vocabulary]
-    if others and (metrics := [metric for metric in study.metrics if metric.rsplit(".", 1)[-1] in A_TOKEN]):
+    if others and (metrics := [metric for metric in study.metrics if score_of(metric) in A_TOKEN]):
         said.append(f"Not comparable by {' and '.join(metrics)}, a mean over tokens, as the tokenizer differs: "
                     f"{'; '.join(others)}.")
     if confounded := [result.cell.label for result in compared if result.confounded]:

@@ -12,7 +12,7 @@ from pellucid.ablate.confounds import confounds, pretraining_of
 from pellucid.ablate.effects import Interval, PairedTest, Sample
 from pellucid.ablate.outcome import Divergence, Outcome
 from pellucid.ablate.power import LEVEL, Smallest, smallest
-from pellucid.ablate.scales import scale_of
+from pellucid.ablate.scales import scale_of, score_of
 from pellucid.ablate.sentences import sentence_influences
 from pellucid.ablate.study import LOWER_IS_BETTER, MEASURED, Study
 from pellucid.config import RunConfig, TokenizerConfig
@@ -85,13 +85,13 @@ class Result:
 
 def is_lower_better(metric: str) -> bool:
     """Whether a smaller value is the better one."""
-    return metric.rsplit(".", 1)[-1] in LOWER_IS_BETTER
+    return score_of(metric) in LOWER_IS_BETTER
 
 
 def is_tested(result: Result, metric: str) -> bool:
     """Whether a cell belongs to the family of tests of a metric: not a baseline, nor one that is the baseline again,
     whose speed may differ all the same, nor, by what is a mean over tokens, one of other tokens."""
-    if result.is_other_vocabulary and metric.rsplit(".", 1)[-1] in A_TOKEN:
+    if result.is_other_vocabulary and score_of(metric) in A_TOKEN:
         return False
     return not result.cell.is_baseline and (metric in MEASURED or not result.is_baseline_again)
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-PERCENTAGES = ("bleu", "bleu_lowercase", "chrf", "meteor", "exact", "accuracy", "macro_f1")
+PERCENTAGES = ("bleu", "chrf", "meteor", "exact", "accuracy", "macro_f1")
 PROPORTIONS = ("exact", "accuracy")  # a sentence counts, or does not
 _LEAST = 1e-9  # what is less is taken for this, before a logarithm
 _MOST = 700.0  # the exponential of more is infinite
@@ -65,9 +65,14 @@ class Scale:
         return (score / 100 * self.sentences + 0.375) / (self.sentences + 0.75)
 
 
+def score_of(metric: str) -> str:
+    """What a metric is of, whatever the data and the letter case: ``chrf`` of ``test.chrf_lowercase``."""
+    return metric.rsplit(".", 1)[-1].removesuffix("_lowercase")
+
+
 def scale_of(metric: str, sentences: int) -> Scale:
     """The scale of a metric, such as ``test.exact``, measured on so many sentences."""
-    score = metric.rsplit(".", 1)[-1]
+    score = score_of(metric)
     if score == "perplexity":
         return Scale("logarithm of logarithm", sentences)
     if score == "ter":

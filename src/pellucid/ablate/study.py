@@ -24,7 +24,7 @@ TEST_SCORES = {"seq2seq": ("bleu", "bleu_lowercase", "chrf", "chrf_lowercase", "
                            "meteor_lowercase", "exact", "exact_lowercase", "perplexity", "nats_per_character"),
                "classification": ("accuracy", "macro_f1")}
 MEASURED = ("tokens_per_second", "seconds")
-LOWER_IS_BETTER = ("loss", "perplexity", "nats_per_character", "ter", "ter_lowercase", "seconds")
+LOWER_IS_BETTER = ("loss", "perplexity", "nats_per_character", "ter", "seconds")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pellucid.ablate.effects import Interval
 from pellucid.ablate.power import LEVEL, Smallest
 from pellucid.ablate.results import Result, Run, is_lower_better, smallest_effects
+from pellucid.ablate.scales import score_of
 from pellucid.ablate.study import MEASURED, Study
 from pellucid.train.journal import duration
 
@@ -161,7 +162,7 @@ def arrow(metric: str) -> str:
 
 def number(metric: str, value: float) -> str:
     """A value with the digits that its metric deserves."""
-    score = metric.rsplit(".", 1)[-1]
+    score = score_of(metric)
     digits = {"loss": 4, "perplexity": 3, "tokens_per_second": 0, "seconds": 1}.get(score, 2)
     return f"{value:,.{digits}f}".replace("-", "−")
 
