@@ -9,7 +9,7 @@ cells than for others as chance has it, and every run gets each sentence right o
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -114,23 +114,31 @@ def simulate(kind: str, cells: int, seeds: int, studies: int, random: np.random.
                100 * held_differences / of_differences)
 
 
+def table_row(rows: Sequence[Row]) -> str:
+    """Of a Markdown table: false alarms by the size of the family, then the mean share of intervals that hold the
+    truth."""
+    alarms = [row.false_alarms for row in rows]
+    means = [np.mean([row.covered for row in rows]), np.mean([row.differences_covered for row in rows])]
+    return f"| {rows[0].kind} | {rows[0].seeds} | " + " | ".join(f"{value:.1f}" for value in [*alarms, *means]) + " |"
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer studies, in a few minutes")
-    parser.add_argument("--json", type=Path, help="also write the rows there")
+    parser.add_argument("--json", type=Path, help="also write every row there")
     arguments = parser.parse_args()
-    random, rows = np.random.default_rng(7), []
-    print(f"{'kind':<22}{'cells':>6}{'seeds':>6}{'false alarms':>14}{'intervals':>11}{'differences':>13}")
+    families, studies = (FAMILIES[1::2], 50) if arguments.quick else (FAMILIES, 1000)
+    random, found = np.random.default_rng(7), []
+    print(f"| metric | seeds | {' | '.join(f'{cells} tested' for cells in families)} | intervals | differences |")
+    print(f"|---|{'---:|' * (len(families) + 3)}")
     for kind in KINDS:
         for seeds in SEEDS:
-            for cells in FAMILIES[1::2] if arguments.quick else FAMILIES:
-                row = simulate(kind, cells, seeds, 50 if arguments.quick else 1000, random)
-                rows.append(asdict(row))
-                print(f"{row.kind:<22}{row.cells:>6}{row.seeds:>6}{row.false_alarms:>12.1f} %{row.covered:>9.1f} %"
-                      f"{row.differences_covered:>11.1f} %", flush=True)
+            rows = [simulate(kind, cells, seeds, studies, random) for cells in families]
+            found += [asdict(row) for row in rows]
+            print(table_row(rows), flush=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps({"rows": found}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
