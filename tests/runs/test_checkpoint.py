@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,14 @@ def test_what_is_no_safetensors_file_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "x", tmp_path / "none"):
         with pytest.raises(CheckpointError, match="never a pickle"):
             read_tensors(path)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600), (0o002, 0o664)])
+def test_who_may_read_a_checkpoint_is_the_umasks_matter(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_checkpoint(tmp_path / "step", {"model.safetensors": {"a": torch.zeros(2)}}, {"step": 1})
+    finally:
+        os.umask(before)
+    assert {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "step").iterdir()} == dict.fromkeys(
+        ("model.safetensors", "state.json", "manifest.json"), mode)

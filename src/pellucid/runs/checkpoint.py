@@ -3,6 +3,7 @@
 What training keeps beside them to go on is `train/checkpoint.py`'s.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,8 @@ def write_checkpoint(folder: Path, files: dict[str, dict[str, Tensor]], state: d
         for name, tensors in files.items():
             try:
                 save_file(tensors, place / name)
+                with contextlib.suppress(PermissionError):  # of a file system without modes
+                    (place / name).chmod(place.stat().st_mode & 0o666)  # else it is this user's, whatever the umask
             except safetensors.SafetensorError as error:  # hides the system's refusal
                 number = str(error).rsplit("os error ", 1)[-1].split(")")[0]
                 raise (OSError(int(number), str(error)) if number.isdigit() else OSError(str(error))) from error
