@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config import DataConfig, Generated, RunConfig, Split, Task
-from pellucid.data import hub, sources
+from pellucid.data import hub, places, sources
 from pellucid.data.division import SCHEME, SCHEMES, Division
 from pellucid.data.generated import tasks
 from pellucid.data.tables import Fields
@@ -32,18 +32,22 @@ class Pairs:
         split: the files.
         fields: the columns.
         division: of the pairs in the files, those whose source it gives to `name`; None: all.
+        directory: in which relative paths were given; "" where none is.
+        known: what the run that has begun with them remembers of the files; None: there is none.
     """
 
     name: str
     split: Split
     fields: Fields
     division: Division | None = None
+    directory: str = dataclasses.field(default="", compare=False)
+    known: places.Known | None = dataclasses.field(default=None, compare=False)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """(source, target), or (text, label).
 
         Raises:
-            DataError: what reading says; no pair at all.
+            DataError: what reading says; no pair at all; the files are not those that the run had.
         """
         for _, first, second in self._records():
             yield first, second
@@ -53,6 +57,8 @@ class Pairs:
         return self.division is None or self.division.part_of(source) == self.name
 
     def _records(self) -> Iterator[tuple[int, str, str]]:
+        if self.known is not None:
+            self.known.check(self.name, self.split)
         is_empty = True
         for record in sources.read_records(self.split, self.fields):
             if self.has(record[1]):
@@ -71,13 +77,14 @@ class Pairs:
         raise IndexError(f"{self.name} has no pair {index}")
 
     def describe(self) -> dict[str, Any]:
-        """The files, columns and division, as plain data."""
+        """The files, where they were given, columns and division, as plain data."""
         files = {key: value for key, value in dataclasses.asdict(self.split).items() if value is not None}
         columns = [field.column if field.name is None else field.name
                    for field in (self.fields.first, self.fields.second)]
         tables = {} if self.split.path is None else {"fields": columns}
+        place = {"directory": self.directory} if self.directory else {}
         division = None if self.division is None else dataclasses.asdict(self.division)
-        return {"name": self.name, **files, **tables, "division": division}
+        return {"name": self.name, **files, **place, **tables, "division": division}
 
     def sha256(self) -> str:
         """The digest of the files, see `sources.sha256_of`; two splits of one file have the same."""
@@ -87,7 +94,8 @@ class Pairs:
 def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     """The splits of a run by name: "train", and "validation" and "test" where there are any.
 
-    Generated data is written to `run_folder`/data once; a hub data set is fetched when it is first read.
+    Generated data is written to `run_folder`/data once; a hub data set is fetched when it is first read. The files of a
+    run that has begun are looked for where it had them, too (see places.py), and are checked when they are read.
 
     Raises:
         ConfigError: neither data.train nor data.generated is given; a generated task that does not exist, belongs to
@@ -97,7 +105,8 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     """
     data = config.data
     fields = sources.fields_for(config.task, data)
-    given = {name: Pairs(name, Split(path=hub.with_split(split.path, name)) if split.path else split, fields)
+    given = {name: _given(name, Split(path=hub.with_split(split.path, name)) if split.path else split, fields,
+                          run_folder / RECORD)
              for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test)) if split}
     if "train" in given:
         division = division_of(data, run_folder)
@@ -109,7 +118,15 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
                               "--data.train.target F, or --data.generated.task copy")
     usual = sources.fields_for(config.task, DataConfig(objective=data.objective))
     written = _write_generated(data.generated, config.task, run_folder / "data")
-    return {name: Pairs(name, Split(path=str(path)), usual) for name, path in written.items()} | given
+    made = {name: Split(path=str(path)) for name, path in written.items()}
+    return {name: Pairs(name, split, usual, known=places.known_of(run_folder / RECORD, name, split))
+            for name, split in made.items()} | given
+
+
+def _given(name: str, split: Split, fields: Fields, record: Path) -> Pairs:
+    known = places.known_of(record, name, split)
+    found, directory = places.locate(split, known)
+    return Pairs(name, found, fields, directory=directory, known=known)
 
 
 def division_of(data: DataConfig, run_folder: Path) -> Division | None:

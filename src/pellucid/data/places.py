@@ -1,0 +1,115 @@
+"""Where the files of a run's data lie now. A relative path is looked up in the present folder, then in the one that it
+was given in, which the run's data.json remembers; the SHA-256 there tells them from other files of the same name.
+"""
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pellucid.config import Split
+from pellucid.data import hub, sources
+from pellucid.errors import CheckpointError, DataError
+from pellucid.files import read_json
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a run remembers of the files of a split.
+
+    Args:
+        record: the file that remembers it, data.json.
+        given: the files, as the configuration names them.
+        directory: in which they were given, if a path of them is relative and this was recorded; else "".
+        sha256: of the files, as of `sources.sha256_of`.
+    """
+
+    record: Path
+    given: Split
+    directory: str
+    sha256: str
+
+    def check(self, name: str, found: Split) -> None:
+        """Makes sure that the files `found`, of the split of this name, are those that the run had.
+
+        Raises:
+            DataError: they are not; every place that was looked at is named.
+        """
+        try:
+            if sources.sha256_of(found) == self.sha256:
+                return
+        except DataError:
+            pass
+        seen = {place: _state(place) for place in dict.fromkeys((self.given, inside(self.given, self.directory)))}
+        changed = _OTHER in seen.values()
+        raise DataError(f"the {name} data changed since this run began" if changed else
+                        f"the {name} data of this run is not there any more", where=str(self.record),
+                        why="looked at " + "; ".join(f"{_named(place)}: {state}" for place, state in seen.items()),
+                        fix="put the files back, or work in the folder that has them; evaluate takes others by "
+                            "--source and --target, train in another --out")
+
+
+_OTHER = "other data, its SHA-256 is not the recorded one"
+
+
+def _state(split: Split) -> str:
+    try:
+        sources.sha256_of(split)
+    except DataError as error:
+        return f"{error.what} ({error.where})"
+    return _OTHER
+
+
+def _named(split: Split) -> str:
+    if split.path is not None and hub.is_address(split.path):
+        return split.path
+    return " and ".join(os.path.abspath(path) for path in _paths(split))  # noqa: PTH100 - Path.resolve follows links
+
+
+def known_of(record: Path, name: str, given: Split) -> Known | None:
+    """What data.json remembers of the split of this name; None where that is nothing that can be used."""
+    try:
+        about = read_json(record)[name]
+        sha256, directory = about["sha256"], about.get("directory", "")
+    except (CheckpointError, KeyError, TypeError, AttributeError):
+        return None
+    if not isinstance(sha256, str) or len(sha256) != 64:
+        return None
+    is_place = isinstance(directory, str) and Path(directory).is_absolute()
+    return Known(record, given, directory if is_place else "", sha256)
+
+
+def locate(given: Split, known: Known | None) -> tuple[Split, str]:
+    """The files of a split, as they are given or where the run had them, and the folder of its relative paths; "" where
+    no path is relative."""
+    here = _working_directory() if _is_relative(given) else ""
+    if known is None or not here or known.directory in ("", here):
+        return given, here
+    there = inside(given, known.directory)
+    if not all(Path(path).is_file() for path in _paths(there)):
+        return given, here
+    if all(Path(path).is_file() for path in _paths(given)) and sources.sha256_of(given) == known.sha256:
+        return given, here
+    return there, known.directory
+
+
+def inside(split: Split, directory: str) -> Split:
+    """The split with its relative paths in this folder."""
+    paths = {name: str(Path(directory, path)) for name, path in dataclasses.asdict(split).items()
+             if path is not None and not hub.is_address(path)}
+    return dataclasses.replace(split, **paths) if directory else split
+
+
+def _paths(split: Split) -> list[str]:
+    return [path for path in dataclasses.astuple(split) if path is not None]
+
+
+def _is_relative(split: Split) -> bool:
+    return any(not hub.is_address(path) and not Path(path).is_absolute() for path in _paths(split))
+
+
+def _working_directory() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it has been removed
+        return ""
