@@ -29,6 +29,20 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def no_own_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test registers is forgotten after it."""
+    from pellucid import own
+    from pellucid.model.build import PARTS
+
+    monkeypatch.setattr(own, "_known", {})
+    before = {part: dict(known) for part, known in PARTS.items()}
+    yield
+    for part, known in before.items():
+        PARTS[part].clear()
+        PARTS[part].update(known)
+
+
 def load_kernels() -> None:
     """Loads the compiled kernels. Skips the test only where nothing could compile them: there is nothing to test then,
     and kernels that could be compiled but are not fail here. Where PELLUCID_REQUIRE_KERNELS is set, nothing skips."""

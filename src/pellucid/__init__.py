@@ -14,14 +14,17 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from pellucid.config import DecodeConfig, ModelConfig, RunConfig
     from pellucid.errors import UserError
-    from pellucid.model.build import build, build_classifier
+    from pellucid.model.build import build, build_classifier, register
+    from pellucid.nn.positional_encoding import Position
     from pellucid.runs.run import Run, load
 
 _HOMES = {"load": "pellucid.runs.run", "Run": "pellucid.runs.run", "build": "pellucid.model.build",
-          "build_classifier": "pellucid.model.build", "ModelConfig": "pellucid.config",
+          "build_classifier": "pellucid.model.build", "register": "pellucid.model.build",
+          "Position": "pellucid.nn.positional_encoding", "ModelConfig": "pellucid.config",
           "DecodeConfig": "pellucid.config", "RunConfig": "pellucid.config", "UserError": "pellucid.errors"}
 
-__all__ = ["DecodeConfig", "ModelConfig", "Run", "RunConfig", "UserError", "build", "build_classifier", "load"]
+__all__ = ["DecodeConfig", "ModelConfig", "Position", "Run", "RunConfig", "UserError", "build", "build_classifier",
+           "load", "register"]
 
 
 def __getattr__(name: str) -> Any:

@@ -62,18 +62,20 @@ def commands(page: str) -> list[str]:
     return lines
 
 
-def own_yaml(page: str) -> dict[str, str]:
-    """The configurations of a page that give themselves a file name in their first line: `# name.yaml`."""
+def own_files(page: str) -> dict[str, str]:
+    """The configurations and programs of a page that give themselves a file name in their first line: `# name.yaml`."""
     found = {}
-    for body in fences(page, "yaml"):
-        if name := re.match(r"# (\S+\.yaml)\n", body):
+    for body in fences(page, "yaml", "python"):
+        if name := re.match(r"# (\S+\.(?:yaml|py))\n", body):
             found[name[1]] = body
     return found
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Callable[[Path], None]) -> Path:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Callable[[Path], None],
+         no_own_parts: None) -> Path:
     """A folder with what the reader of the documents would have in it; commands run there."""
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(calibrate, "SECONDS", 0.0)
     stand_ins(tmp_path)
     made = splits(train=300, validation=30, test=30, seed=1)
@@ -143,7 +145,7 @@ def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page) and page != "README.zh-CN.md"])
 def test_every_command_and_every_python_block_runs(page: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, body in own_yaml(page).items():
+    for name, body in own_files(page).items():
         (desk / name).write_text(body, encoding="utf-8")
     for line in commands(page):
         run_line(line, monkeypatch)
@@ -153,7 +155,7 @@ def test_every_command_and_every_python_block_runs(page: str, desk: Path, monkey
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_configuration_and_study_shown_resolves(page: str, tmp_path: Path) -> None:
-    for name, body in own_yaml(page).items():
+    for name, body in own_files(page).items():
         (tmp_path / name).write_text(body, encoding="utf-8")
     for body in fences(page, "yaml"):
         mapping = yaml.safe_load(body)

@@ -91,7 +91,7 @@ def test_seeds_are_63_bits_and_differ_by_every_part() -> None:
 
 
 def test_a_parameter_of_which_nothing_is_said_is_not_left_as_it_happens_to_be() -> None:
-    part = nn.Module()
+    part = type("Forgotten", (nn.Module,), {"__module__": "pellucid.nn.forgotten"})()
     part.matrix = nn.Parameter(torch.zeros(3, 3))
-    with pytest.raises(AssertionError, match=r"part\.matrix of a Module"):
+    with pytest.raises(AssertionError, match=r"part\.matrix of a Forgotten"):
         model({"part": part})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from pellucid import own
 from pellucid.ablate.calibrate import ROUNDS, Measured, measure, middle
 from pellucid.ablate.cells import Cell, folder_name, key_of, overrides_of, with_seed, with_steps
 from pellucid.ablate.outcome import Outcome, read_outcome
@@ -59,11 +60,11 @@ def _planned(study: Study, cell: Cell, config: RunConfig, out: Path) -> Planned:
     name = known or next((path.name for path in (out / "runs").glob(f"*-{key}")), None)
     name = name or folder_name(cell.label, config, study.budget)
     folder = out / "runs" / name
-    commands = {"train": ["pellucid", "train", study.base, "--out", str(folder), "--json",
+    commands = {"train": ["pellucid", "train", study.base, "--out", str(folder), "--json", *own.words(),
                           *overrides_of(config, study.base_config)]}
     for test in study.test_sets:
         files = [f"--{side}={path_of_test(out, test, side)}" for side in ("source", "target")] if test != "test" else []
-        commands[test] = ["pellucid", "evaluate", str(folder), "--json", *files]
+        commands[test] = ["pellucid", "evaluate", str(folder), "--json", *own.words(), *files]
     return Planned(cell, config, folder, out / "outcomes" / f"{name}.json", out / "logs" / f"{name}.txt", commands)
 
 

@@ -30,6 +30,7 @@ usage: pellucid VERB [arguments]      pellucid VERB --help says more
 {verbs}
 
   --version    print the version      --debug    show tracebacks
+  --import own.py    a file that registers parts of your own (any verb)
 
 First steps:
   pellucid demo                                    a translator in two minutes
@@ -84,9 +85,33 @@ def _run(words: list[str]) -> int:
         near = difflib.get_close_matches(verb, VERBS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the verbs are {', '.join(VERBS)}"
         return _stop(f"there is no verb {verb!r}\n  do:    {hint}", 2)
+    rest = _with_own_parts(rest)
     module = importlib.import_module(f"pellucid.cli.{'generate' if verb == 'translate' else verb}")
     code: int = module.main(f"pellucid {verb}", rest)
     return code
+
+
+def _with_own_parts(words: list[str]) -> list[str]:
+    """The words without ``--import FILE``, whose files have been imported."""
+    from pellucid.errors import ConfigError
+
+    rest, files = list[str](), list[str]()
+    for word, before in zip(words, ["", *words], strict=False):
+        if before == "--import":
+            files.append(word)
+        elif word.startswith("--import="):
+            files.append(word.removeprefix("--import="))
+        elif word != "--import":
+            rest.append(word)
+    if words[-1:] == ["--import"]:
+        raise ConfigError("--import needs a file", where="--import")
+    for file in files:
+        from pathlib import Path
+
+        from pellucid import own
+
+        own.import_file(Path(file))
+    return rest
 
 
 def _tell_warnings() -> None:

@@ -1,10 +1,11 @@
 """ModelConfig → model: the only file where strings become parts, and where impossible pairs are refused."""
 
 from collections.abc import Callable, Iterable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from torch import nn
 
+from pellucid import own
 from pellucid.config import ModelConfig
 from pellucid.errors import ConfigError
 from pellucid.model.classifier import Classifier, FirstPooling, MaxPooling, MeanPooling
@@ -76,8 +77,39 @@ ATTENTIONS: dict[str, Choice[type[AttentionFunction], Callable[[float], Attentio
     "full": Choice(ScaledDotProductAttention, ScaledDotProductAttention),
     "window": Choice(ScaledDotProductAttention, ScaledDotProductAttention),
     "linear": Choice(LinearAttention, lambda dropout: LinearAttention())}
+_DECLARED = {"attention": ("accepts_bias", "accepts_rotation", "weights"), "residual": ("needs_closing_norm",)}
 WINDOWED = {"window"}  # those that do not look everywhere
 POOLINGS: dict[str, Callable[[], nn.Module]] = {"mean": MeanPooling, "max": MaxPooling, "first": FirstPooling}
+PARTS: dict[str, dict[str, Any]] = {"position": POSITIONS, "norm": NORMS, "residual": RESIDUALS, "pooling": POOLINGS,
+                                    "attention": ATTENTIONS, "feed_forward": FEED_FORWARDS}
+SHIPPED = frozenset((part, name) for part, known in PARTS.items() for name in known)
+
+
+def register(part: str, name: str, kind: type[nn.Module]) -> None:
+    """Makes a class of one's own a part that a configuration can name: ``model.position: triangle``.
+
+    Args:
+        part: position, norm, residual, attention, feed_forward or pooling.
+        name: under which it is known from now on; a second class of one's own takes the place of the first.
+        kind: made as ``kind(config, bidirectional)`` for a position, ``kind(d_model)`` for a norm, ``kind(norm,
+            dropout, alpha)`` for a residual, ``kind(dropout)`` for an attention, ``kind(d_model, d_ff, dropout)`` for a
+            feed-forward layer, and ``kind()`` for a pooling. docs/own-parts.md says what each is asked for.
+
+    Raises:
+        ConfigError (a ValueError): no such part, the name of one that ships, a class that lacks what is asked for.
+    """
+    if part not in PARTS:
+        raise ConfigError(f"there is no part {part!r}", where="register", fix=f"choose {', '.join(PARTS)}")
+    if (part, name) in SHIPPED:
+        raise ConfigError(f"model.{part} {name!r} ships with pellucid", where="register", fix="give another name")
+    base = Position if part == "position" else nn.Module
+    lacks = [each for each in _DECLARED.get(part, ()) if not hasattr(kind, each)]
+    if not (isinstance(kind, type) and issubclass(kind, base)) or lacks:
+        raise ConfigError(f"this cannot be a {part}: {getattr(kind, '__name__', kind)}", where="register",
+                          why=f"it does not declare {', '.join(lacks)}" if lacks else f"it is no {base.__name__}")
+    make: Any = (lambda m, both: kind(m, both)) if part == "position" else kind
+    PARTS[part][name] = Choice(kind, make) if part in ("position", "residual", "attention") else kind
+    own.note(part, name)
 
 
 def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: bool = False,
@@ -159,7 +191,8 @@ def _key_width(config: ModelConfig) -> int:
 
 def _check_name(key: str, name: str, choices: Iterable[str]) -> None:
     if name not in choices:
-        raise _refusal(f"model.{key} {name!r} is unknown; choose {', '.join(choices)}")
+        raise ConfigError(f"model.{key} {name!r} is unknown; choose {', '.join(choices)}", where="model",
+                          fix="correct it; or is it a part of your own? Then --import the file that registers it")
 
 
 def _window(config: ModelConfig) -> int | None:

@@ -1,6 +1,7 @@
 r"""Initial weights: Xavier-uniform matrices (Glorot and Bengio 2010), :math:`U(\pm g\sqrt{6/(n_{in}+n_{out})})`;
 embeddings :math:`N(0, 1/D)`, so that √D·E[x] has variance 1; learned positions with the variance ½ that sinusoids have;
-biases of projections 0. The rest stays as its class makes it: gains 1, the biases of norms and of positions 0.
+biases of projections 0. The rest stays as its class makes it: gains 1, the biases of norms and of positions 0. Modules
+that are not pellucid's draw by their own ``reset_parameters``, where they have it.
 
 Each parameter draws from a generator of its own, seeded by the run's seed and the parameter's name: adding or removing
 a part never changes how another one starts.
@@ -27,6 +28,9 @@ def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) ->
         gains: g of some of its projections (DeepNorm asks for less than 1); 1 for all others.
     """
     for prefix, module in model.named_modules():
+        if not (isinstance(module, nn.Linear) or type(module).__module__.startswith("pellucid.")):
+            _reset(module, seed_of(seed, prefix))
+            continue
         for name, parameter in module.named_parameters(prefix, recurse=False):
             generator = torch.Generator().manual_seed(seed_of(seed, name))
             fresh = torch.empty(parameter.shape)
@@ -41,6 +45,14 @@ def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) ->
                 nn.init.zeros_(parameter)
             else:
                 assert isinstance(module, AS_MADE), f"how {name} of a {type(module).__name__} begins is not said here"
+
+
+def _reset(module: nn.Module, seed: int) -> None:
+    """A module of somebody else's draws its weights, as it knows how to."""
+    if callable(draw := getattr(module, "reset_parameters", None)):
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(seed)
+            draw()
 
 
 @torch.no_grad()

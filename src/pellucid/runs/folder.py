@@ -10,13 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pellucid import own
 from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.config.mapping import differences, from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
-from pellucid.files import write_json, write_text
+from pellucid.files import read_json, write_json, write_text
 
 _FREE = {"train.workers"}  # keys that a run that has begun may change
 
@@ -94,9 +95,22 @@ def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Calla
     return load_tokenizers(place)
 
 
-def write_environment(folder: Path, more: dict[str, Any]) -> None:
+def write_environment(folder: Path, config: RunConfig, more: dict[str, Any]) -> None:
     """environment.json: what the numbers of this run were made with."""
-    write_json(folder / "environment.json", environment() | more)
+    parts = own.used(config.model)
+    write_json(folder / "environment.json", environment() | more | ({"own": parts} if parts else {}))
+
+
+def require_own_parts(folder: Path, config: RunConfig) -> None:
+    """Makes sure that the parts that are not pellucid's, and that the run was made with, are registered.
+
+    Raises:
+        CheckpointError: one is not.
+    """
+    path = folder / "environment.json"
+    told = read_json(path) if path.exists() else {}
+    if isinstance(told, dict) and isinstance(told.get("own"), dict):
+        own.require(told["own"], config.model, folder)
 
 
 def environment() -> dict[str, Any]:

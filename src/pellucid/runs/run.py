@@ -20,7 +20,7 @@ from pellucid.engine.kept import KeptWeights
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import checked_sha256, read_json
 from pellucid.runs.decoder import Decoder, Engines, Request, Route, refuse_kept
-from pellucid.runs.folder import read_config
+from pellucid.runs.folder import read_config, require_own_parts
 from pellucid.runs.texts import Generated, answers, length_groups, search_options, warn_of_cuts
 
 if TYPE_CHECKING:
@@ -255,6 +255,7 @@ def load(folder: str | Path) -> Run:
     """
     folder = Path(folder)
     config = read_config(folder)
+    require_own_parts(folder, config)
     if not (folder / "best.json").exists():
         raise CheckpointError("this run has no checkpoint yet", where=str(folder),
                               fix="train it further: the same `pellucid train` command resumes it")

@@ -26,7 +26,13 @@ from pellucid.model.build import check
 from pellucid.nn.initialization import seed_of
 from pellucid.precision import keep_primitives, resolve
 from pellucid.runs.checkpoint import AVERAGE, WEIGHTS, load_weights, read_tensors
-from pellucid.runs.folder import claim_config, has_begun, prepare_tokenizers, write_environment
+from pellucid.runs.folder import (
+    claim_config,
+    has_begun,
+    prepare_tokenizers,
+    require_own_parts,
+    write_environment,
+)
 from pellucid.runs.run import Run, build_model
 from pellucid.train.averaging import MovingAverage, mean_of
 from pellucid.train.checkpoint import CheckpointStore, load_checkpoint
@@ -66,6 +72,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
     make_folder(out)
     with only_writer(out):
         claim_config(config, out)
+        require_own_parts(out, config)
         session = open_session(config, out, source, reporter)
         del source  # its weights are copied
         resume(session)
@@ -173,7 +180,7 @@ def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Rep
         schedule=lambda step: learning_rate(step, train_config.schedule, peak, train_config.warmup_steps, steps),
         precision=precision, device=device,
         workers=choose_workers(train_config.workers or workers_before(out), first.source_tokens + first.target_tokens))
-    write_environment(out, {"device": str(device), "precision": precision, "kernels": kernels,
+    write_environment(out, config, {"device": str(device), "precision": precision, "kernels": kernels,
                             "workers": learner.workers.count, "threads": learner.workers.all_threads})
     milestone = train_config.validate_every or math.ceil(batches.per_epoch / train_config.accumulate)
     return Session(learner=learner, steps=steps,

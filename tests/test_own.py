@@ -1,0 +1,199 @@
+"""Parts of one's own: registered, built, trained, recorded, asked for, and no others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pellucid
+from pellucid.cli import main
+from pellucid.config import ModelConfig
+from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
+from pellucid.model.build import PARTS, build_classifier
+from pellucid.nn.layer_norm import RmsNorm
+from pellucid.nn.positional_encoding import SinusoidalPosition
+from pellucid.nn.residual_connection import PreNormResidual
+from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
+
+pytestmark = pytest.mark.usefixtures("no_own_parts")
+CONFIG = {"d_model": 16, "n_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
+SOURCE, TARGET = torch.randint(4, 20, (3, 7)), torch.randint(4, 20, (3, 5))
+OWN = """import pellucid
+from torch import nn
+
+class Gain(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.gain = nn.Parameter(__import__("torch").ones(d_model))
+
+    def forward(self, x):
+        return x * self.gain / 8
+
+pellucid.register("norm", "gain", Gain)
+"""
+TRAIN = ["train", "copy", "--out", "run", "--train.epochs", "null", "--train.steps", "2", "--train.validate_every", "2",
+         "--data.generated.train", "40", "--data.generated.validation", "10", "--data.generated.test", "10",
+         "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2"]
+
+
+class Own(nn.Module):
+    """What a part that ships does, as a class of one's own."""
+
+    accepts_bias = accepts_rotation = needs_closing_norm = True
+    shipped: type[nn.Module]
+
+    def __init__(self, *made: object) -> None:
+        super().__init__()
+        self.part = self.shipped(*made[: 2 if self.shipped is PreNormResidual else 1])
+
+    def forward(self, *given: object) -> Tensor:
+        found: Tensor = self.part(*given)
+        return found
+
+    def weights(self, *given: object) -> Tensor:
+        return self.part.weights(*given)
+
+
+class OwnPosition(pellucid.Position):
+    def __init__(self, config: ModelConfig, bidirectional: bool) -> None:
+        super().__init__()
+        self.shipped = SinusoidalPosition(config.d_model)
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self.shipped.embed(x, positions)
+
+
+@pytest.mark.parametrize(("part", "name", "kind"), [
+    ("position", "sinusoidal", OwnPosition),
+    ("norm", "rmsnorm", type("OwnNorm", (Own,), {"shipped": RmsNorm})),
+    ("attention", "full", type("OwnAttention", (Own,), {"shipped": ScaledDotProductAttention})),
+    ("residual", "pre", type("OwnResidual", (Own,), {"shipped": PreNormResidual})),
+])
+def test_a_part_that_does_what_a_shipped_one_does_gives_the_same_model(part: str, name: str,
+                                                                       kind: type[nn.Module]) -> None:
+    pellucid.register(part, "own", kind)
+    models = [pellucid.build(ModelConfig(**{**CONFIG, part: each}), 20, 20).eval() for each in (name, "own")]
+    outputs = [model(SOURCE, TARGET) for model in models]
+    assert torch.equal(*outputs)
+
+
+def test_a_feed_forward_layer_and_a_pooling_of_ones_own() -> None:
+    class Nothing(nn.Module):
+        def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
+            super().__init__()
+            assert (d_model, d_ff, dropout) == (16, 32, 0.0)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return 0 * x
+
+    class Last(nn.Module):
+        def forward(self, memory: Tensor, real: Tensor) -> Tensor:
+            return memory[:, -1]
+
+    pellucid.register("feed_forward", "nothing", Nothing)
+    pellucid.register("pooling", "last", Last)
+    model = build_classifier(ModelConfig(**CONFIG, feed_forward="nothing", pooling="last"), 20, 3)
+    assert model(SOURCE).shape == (3, 3)
+
+
+def test_first_weights_come_from_the_seed_alone() -> None:
+    class Convolution(nn.Module):
+        def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
+            super().__init__()
+            self.inner = nn.Conv1d(d_model, d_model, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(x.transpose(1, 2)).transpose(1, 2)
+
+    pellucid.register("feed_forward", "convolution", Convolution)
+    config = ModelConfig(**CONFIG, feed_forward="convolution")
+    torch.manual_seed(7)
+    models = [pellucid.build(config, 20, 20, seed=seed) for seed in (1, 1, 2)]
+    one, again, other = (model.encoder.layers[0].feed_forward.inner.weight for model in models)
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("part", "name", "kind", "said"), [
+    ("positions", "own", OwnPosition, "there is no part 'positions'"),
+    ("position", "rotary", OwnPosition, "ships with pellucid"),
+    ("position", "own", RmsNorm, "it is no Position"),
+    ("norm", "own", "RmsNorm", "cannot be a norm: RmsNorm"),
+    ("norm", "own", dict, "it is no Module"),
+    ("attention", "own", RmsNorm, "does not declare accepts_bias, accepts_rotation, weights"),
+    ("residual", "own", RmsNorm, "does not declare needs_closing_norm"),
+])
+def test_what_cannot_be_a_part_is_refused(part: str, name: str, kind: type[nn.Module], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        pellucid.register(part, name, kind)
+    assert said in str(caught.value)
+    assert all("own" not in known for known in PARTS.values())
+
+
+def test_what_an_own_attention_does_not_accept_is_refused_as_ever() -> None:
+    class Blind(ScaledDotProductAttention):
+        accepts_bias = False
+
+    pellucid.register("attention", "blind", Blind)
+    with pytest.raises(ConfigError, match="adds a bias"):
+        pellucid.build(ModelConfig(**CONFIG, attention="blind", position="alibi"), 20, 20)
+
+
+def test_a_run_names_its_parts_and_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN)
+    assert main([*TRAIN, "--model.norm", "gain"]) == 2
+    assert "--import the file that registers it" in capsys.readouterr().err
+    assert main([*TRAIN, "--import", "own.py", "--model.norm", "gain"]) == 0
+    assert json.loads(Path("run/environment.json").read_text())["own"]["norm"]["file"] == "own.py"
+    text = pellucid.load("run").generate(["1 2 3"])[0].text
+
+    from pellucid import own
+
+    registered = PARTS["norm"].pop("gain"), own._known.copy()
+    own._known.clear()
+    with pytest.raises(CheckpointError, match="of its own, 'gain'") as caught:
+        pellucid.load("run")
+    assert "--import own.py" in str(caught.value)
+    assert main(["evaluate", "run"]) == 4
+    Path("own.py").write_text(OWN + "# other words\n")
+    capsys.readouterr()
+    assert main(["evaluate", "run", "--import=own.py"]) == 0
+    assert "is not from the file that run was made with" in capsys.readouterr().err
+    PARTS["norm"]["gain"] = registered[0]
+    with pytest.warns(PellucidWarning, match="is not from the file"):
+        assert pellucid.load("run").generate(["1 2 3"])[0].text == text
+
+
+@pytest.mark.parametrize(("file", "content", "said"), [
+    ("own.py", "x = 1\nimport nothing_of_the_kind\n", "own.py:2"),
+    ("own.py", "def f(:\n", "own.py:1"),
+    ("own.py", "import pellucid\npellucid.register('norm', 'layernorm', int)\n", "ships with pellucid"),
+    ("own.txt", "", "this is no Python file"),
+    (None, "", "this is no Python file"),
+])
+def test_a_file_that_cannot_be_imported_is_one_screen(file: str | None, content: str, said: str, tmp_path: Path,
+                                                      capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / (file or "absent.py")
+    if file:
+        path.write_text(content)
+    assert main(["recipes", "--import", str(path)]) == 2
+    assert said in capsys.readouterr().err
+    assert main(["recipes", "--import"]) == 2
+
+
+def test_a_study_passes_its_parts_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN)
+    Path("norms.yaml").write_text("base: copy\nfactors: {model.norm: [layernorm, gain]}\nseeds: [1]\n"
+                                  "budget: {steps: 2}\nmetrics: [validation.loss]\n")
+    words = [*TRAIN[4:6], *TRAIN[8:]]
+    assert main(["ablate", "norms.yaml", "--import", "own.py", *words]) == 0
+    report = Path("studies/norms/report.md").read_text()
+    assert "--import own.py" in report
+    assert "gain" in Path("studies/norms/results.csv").read_text()
