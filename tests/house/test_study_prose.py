@@ -31,7 +31,7 @@ from pellucid.evaluate.holm import holm
 STUDIES = Path(__file__).resolve().parents[2] / "docs/studies"
 FINDING = re.compile(r"^- (.*?)\s*<!--(.*?)-->", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
-NOT_APART = re.compile(r"not (?:be )?told\s+apart|may |might ")
+NOT_APART = re.compile(r"not\s+told\s+apart")
 EQUALITY = re.compile(r"\b(hardly|nearly|identical|equal(?:ly)?|same as|as good|no (?:worse|better|difference))\b")
 
 
@@ -69,10 +69,10 @@ class Shown:
 def shown(name: str) -> Shown:
     with (STUDIES / name / "results.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["status"] == "done"]
-    metrics = [key for key in rows[0] if "." in key or key == "tokens_per_second"]
-    values: dict[str, dict[str, dict[int, float]]] = {metric: {} for metric in metrics}
+    study = read_study(name, {})
+    values: dict[str, dict[str, dict[int, float]]] = {metric: {} for metric in study.metrics}
     for row in rows:
-        for metric in metrics:
+        for metric in study.metrics:
             if row[metric]:
                 values[metric].setdefault(row["cell"], {})[int(row["seed"])] = float(row[metric])
     stars = set()
@@ -82,7 +82,7 @@ def shown(name: str) -> Shown:
                  if line.startswith("|")]
         if cells and cells[0][-1] == "p, Holm":
             stars |= {(heading, re.sub(r" \(.*\)$", "", row[0])) for row in cells if row[-1].endswith("*")}
-    return Shown(values, stars, {cell.label: cell.baseline for cell in cells_of(read_study(name, {}))})
+    return Shown(values, stars, {cell.label: cell.baseline for cell in cells_of(study)})
 
 
 def faults(said: Said, study: Shown) -> list[str]:
