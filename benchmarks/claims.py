@@ -122,12 +122,10 @@ class Claims:
 
     Args:
         settings: place, with ``*`` → why the numbers there are no measurements.
-        mirrors: a table in another language → the one whose numbers it repeats, row by row.
     """
 
     lines: dict[str, Line]
     settings: dict[str, str]
-    mirrors: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,6 @@ class _Written:
 @dataclass(frozen=True)
 class _File:
     measured: str = ""
-    mirrors: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, Any] = field(default_factory=dict)
 
@@ -166,7 +163,7 @@ def read_claims(path: Path = CLAIMS) -> Claims:
         for version in filter(None, (line.whole, line.quick)):
             if missing := set(version.needs.lines) - set(lines):
                 raise ConfigError(f"it needs {missing.pop()}, which is no line", where=line.name)
-    return Claims(lines, file.settings, file.mirrors)
+    return Claims(lines, file.settings)
 
 
 def _line(name: str, mapping: Any, measured: str) -> Line:

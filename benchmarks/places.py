@@ -1,7 +1,8 @@
 """Where the figures of claims.yaml stand in the text, and whether every number of a table stands there.
 
 What is wrong is told in sentences: a number that no line holds, a place that is not there any more, a cell that reads
-otherwise than its line says, a number outside of its own band, one that is written differently in two places.
+otherwise than its line says, a number outside of its own band, one that is written differently in two places. Pages in
+Chinese repeat the figures of their English ones, by cell and by paragraph, and need no lines of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from benchmarks.claims import ROOT, Band, Claims, Line
-from benchmarks.tables import NUMBER, Cell, Number, cells, sections
+from benchmarks.tables import NUMBER, Cell, Number, cells, paragraphs, sections
 
 _NAME = re.compile(r"\{(?:([\w-]+)[.])?(\w+)\}")  # a figure, or another line's
 
@@ -42,9 +43,15 @@ class Spot:
 
 
 def read_pages(root: Path = ROOT) -> dict[str, str]:
-    """README in each language, and docs without the studies, whose reports are written by `pellucid ablate`."""
-    paths = sorted([*root.glob("README*.md"), *root.glob("docs/*.md")])
+    """README and docs in each language, without the studies, whose reports are written by `pellucid ablate`."""
+    paths = sorted([*root.glob("README*.md"), *root.glob("docs/*.md"), *root.glob("docs/zh-CN/*.md")])
     return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def english(page: str) -> str:
+    """The page that one in Chinese repeats (X.md of X.zh-CN.md and of zh-CN/X.md); empty for any other."""
+    original = re.sub(r"(?:[.]zh-CN(?=[.]md$)|(?<=/)zh-CN/(?=[^/]+$))", "", page)
+    return original if original != page else ""
 
 
 def find(claims: Claims, pages: dict[str, str]) -> tuple[list[Spot], list[str]]:
@@ -57,8 +64,8 @@ def find(claims: Claims, pages: dict[str, str]) -> tuple[list[Spot], list[str]]:
             _add(spots, faults, _spots_of_text(claims, line, place, template, pages, table))
         for place in line.tables:
             _add(spots, faults, _spots_of_table(line, place, table))
-    for mirror, original in claims.mirrors.items():
-        _add(spots, faults, _mirrored(mirror, original, table, spots))
+    for page in filter(english, pages):
+        _add(spots, faults, _mirrored(page, pages, spots))
     faults += _unheld(claims, table, spots)
     faults += [fault for line in claims.lines.values() for fault in _outside(line, spots)]
     return spots, [*faults, *_disagreements(spots)]
@@ -123,25 +130,27 @@ def _spots_of_table(line: Line, place: str, table: list[Cell]) -> Iterator[Spot 
             yield Spot(line.name, f"{cell.row} > {cell.column}", cell.page, cell.place, number, cell.column, order)
 
 
-def _mirrored(mirror: str, original: str, table: list[Cell], spots: list[Spot]) -> Iterator[Spot | str]:
-    """The numbers of a table in another language stand in the other's order, or in one of their own."""
-    copies, originals = ([cell for cell in table if fnmatchcase(cell.place, place)] for place in (mirror, original))
-    if not originals or len(copies) != len(originals):
-        yield f"{mirror} has {len(copies)} cells, {original} {len(originals)}"
+def _mirrored(page: str, pages: dict[str, str], spots: list[Spot]) -> Iterator[Spot | str]:
+    """The figures of a page in Chinese: those of the same cell or paragraph in English, in any order."""
+    copies, originals = _pieces(page, pages[page]), _pieces(english(page), pages.get(english(page), ""))
+    if len(copies) != len(originals):
+        yield f"{page} has {len(copies)} cells and paragraphs, {english(page)} {len(originals)}"
         return
-    by_start = {(spot.page, spot.number.start): spot for spot in spots}
-    for copy, cell in zip(copies, originals):
-        left = copy.numbers
-        for number in cell.numbers:
-            twin = next((one for one in left if one.text == number.text), None)
+    by_start = {spot.number.start: spot for spot in spots if spot.page == english(page)}
+    for (place, left), (place_of_original, held) in zip(copies, originals):
+        for spot in [by_start[number.start] for number in held if number.start in by_start]:
+            twin = next((one for one in left if one.text == spot.number.text), None)
             if twin is None:
-                yield f"{copy.place} has no {number.text}, as {cell.place} has"
+                yield f"{place} has no {spot.number.text}, as {place_of_original} has"
             else:
                 left.remove(twin)
-                if spot := by_start.get((cell.page, number.start)):
-                    yield Spot(spot.line, spot.name, copy.page, copy.place, twin, spot.column, spot.order)
-        for number in left:
-            yield f"{copy.place} has {number.text}, which {cell.place} has not"
+                yield Spot(spot.line, spot.name, page, place, twin, spot.column, spot.order)
+
+
+def _pieces(page: str, text: str) -> list[tuple[str, list[Number]]]:
+    """Each cell, then each paragraph, with its numbers."""
+    return ([(cell.place, cell.numbers) for cell in cells(page, text)]
+            + [(f"{page} > {heading}", found) for heading, found in paragraphs(text)])
 
 
 def _unheld(claims: Claims, table: list[Cell], spots: list[Spot]) -> Iterator[str]:
@@ -150,9 +159,8 @@ def _unheld(claims: Claims, table: list[Cell], spots: list[Spot]) -> Iterator[st
     starts = {(spot.page, spot.number.start) for spot in spots}
     for cell in table:
         of_line = any((cell.page, number.start) in starts for number in cell.numbers) or (cell.page, cell.place) in held
-        is_mirror = any(fnmatchcase(cell.place, place) for place in claims.mirrors)
         is_setting = any(fnmatchcase(cell.place, place) for place in claims.settings)
-        if cell.numbers and not (of_line or is_mirror or is_setting):
+        if cell.numbers and not (of_line or is_setting or english(cell.page)):
             yield f"no line of claims.yaml holds {cell.place}: {cell.text}"
     for place in claims.settings:
         if not any(cell.numbers and fnmatchcase(cell.place, place) for cell in table):

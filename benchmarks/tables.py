@@ -17,6 +17,7 @@ _NUMBER = re.compile(rf"(?<![A-Za-z\d_.])(?<![A-Za-z\d]-){NUMBER}(?![A-Za-z\d_])
 _UNREAD = re.compile(r"`[^`]*`|\]\([^)]*\)")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _CELL = re.compile(r"(?:[^|\\\n]|\\.)+|(?<=\|)(?=\|)")
+_PARAGRAPH = re.compile(r"^(?:- +)?(?!\||- |\s).*(?:\n(?!\||- |\s*$).+)*", re.MULTILINE)  # or an item of a list
 _RULE = re.compile(r"[|\s:-]+")
 
 
@@ -90,6 +91,13 @@ def cells(page: str, text: str) -> list[Cell]:
     return [cell for heading, start, body in sections(text)
             for table in re.finditer(r"(?:^\|.*\n?)+", body, re.MULTILINE)
             for cell in _cells_of(page, heading, table[0], start + table.start())]
+
+
+def paragraphs(text: str) -> Iterator[tuple[str, list[Number]]]:
+    """The heading and the numbers of every paragraph, and item of a list, of a page."""
+    for heading, start, body in sections(text):
+        for found in _PARAGRAPH.finditer(body):
+            yield heading, numbers(found[0], start + found.start())
 
 
 def printed(output: str, widths: dict[str, int]) -> dict[tuple[str, str], Cell]:

@@ -113,15 +113,36 @@ def test_a_text_that_lies_is_caught_without_a_run(old: str, new: str, said: str,
     assert run(desk, "--quick", "second") == 1
 
 
-def test_another_language_repeats_the_numbers(desk: Path) -> None:
-    mirror = {"mirrors": {"zh.md > 数 > * > *": "page.md > Numbers > * > *"}}
-    other = PAGE.replace("# Numbers", "# 数").replace(" % (98.9 to 99.8)", " %（98.9 至 99.8）")
-    claims = claims_of(desk, LINES, **mirror)
-    spots, faults = find(claims, {"page.md": PAGE, "zh.md": other})
+CHINESE = (PAGE.replace("# Numbers", "# 数").replace(" % (98.9 to 99.8)", " %（98.9 至 99.8）")
+           .replace("The second has 41.2 points", "第二行得 41.2 分"))
+
+
+@pytest.mark.parametrize(("page", "name"), [("page.md", "page.zh-CN.md"), ("docs/page.md", "docs/zh-CN/page.md")])
+def test_a_page_in_chinese_repeats_the_figures_of_its_english_one(page: str, name: str, desk: Path) -> None:
+    lines = yaml.safe_load(yaml.safe_dump(LINES).replace("page.md", page))
+    claims = claims_of(desk, lines)
+    spots, faults = find(claims, {page: PAGE, name: CHINESE})
     assert faults == []
-    assert len([spot for spot in spots if spot.page == "zh.md"]) == 7
-    faults = find(claims, {"page.md": PAGE, "zh.md": other.replace("99.4", "99.5")})[1]
-    assert "zh.md > 数 > the first > score has no 99.4, as page.md > Numbers > the first > score has" in faults
+    ours, theirs = ([spot.number.text for spot in spots if spot.page == one] for one in (name, page))
+    assert sorted(ours) == sorted(theirs)
+    assert ours.count("41.2") == 2  # in the table, and in the sentence below it
+    faults = find(claims, {page: PAGE, name: CHINESE.replace("99.4", "99.5")})[1]
+    assert f"{name} > 数 > the first > score has no 99.4, as {page} > Numbers > the first > score has" in faults
+    faults = find(claims, {page: PAGE, name: CHINESE.replace("得 41.2 分", "得 41.3 分")})[1]
+    assert f"{name} > 数 has no 41.2, as {page} > Numbers has" in faults
+    faults = find(claims, {page: PAGE, name: CHINESE.replace("| the second | 41.2 | |\n", "")})[1]
+    assert any("cells and paragraphs" in fault for fault in faults)
+    assert any("cells and paragraphs" in fault for fault in find(claims, {name: CHINESE})[1])
+
+
+def test_what_moved_is_written_into_both_languages(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (desk / "page.zh-CN.md").write_text(CHINESE, encoding="utf-8")
+    monkeypatch.setattr(remake, "read_pages", lambda: {
+        name: (desk / name).read_text(encoding="utf-8") for name in ("page.md", "page.zh-CN.md")})
+    assert run(desk, "--write") == 0
+    written = (desk / "page.zh-CN.md").read_text(encoding="utf-8")
+    assert "第二行得 41.3 分" in written
+    assert "| the first | 99.2 %（98.7 至 99.9） | 0 s |" in written
 
 
 def test_what_is_done_is_not_done_again(desk: Path, capsys: pytest.CaptureFixture[str],

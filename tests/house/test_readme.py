@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.places import english
 from pellucid.ablate import calibrate
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.study import read_study
@@ -143,7 +144,7 @@ def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 Path(target).write_bytes(given)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page) and page != "README.zh-CN.md"])
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page) and not english(page)])
 def test_every_command_and_every_python_block_runs(page: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, body in own_files(page).items():
         (desk / name).write_text(body, encoding="utf-8")
@@ -178,18 +179,6 @@ def test_every_command_in_the_running_text_is_one_that_exists(page: str) -> None
                 assert rest[0] in study_names(), f"{page}: {span}"
             if verb == "train" and rest and re.fullmatch(r"[a-z0-9-]*[a-z0-9]", rest[0]) and rest[0][0] != "-":
                 assert rest[0] in recipe_names(), f"{page}: {span}"
-
-
-def test_both_readmes_say_the_same() -> None:
-    english, chinese = "README.md", "README.zh-CN.md"
-    assert commands(english)
-    assert commands(english) == commands(chinese)
-    for language in ("yaml", "python"):
-        assert fences(english, language) == fences(chinese, language)
-    texts = [(ROOT / page).read_text(encoding="utf-8") for page in (english, chinese)]
-    counts = [[len(re.findall(pattern, text, re.MULTILINE)) for pattern in (r"^## ", r"^\|", r"^- ", r"MEASURE")]
-              for text in texts]
-    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("page", PAGES)
