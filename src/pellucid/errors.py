@@ -52,3 +52,19 @@ class OutputError(UserError):
 
 class PellucidWarning(UserWarning):
     """Something was done otherwise than asked for; the message says what and why. The command line prints it."""
+
+
+def check_format(found: object, known: int, where: str) -> None:
+    """Refuses what is written in a later format than this version knows.
+
+    Args:
+        found: the number in the file; what is no number is left to its reader.
+        known: the last that this version reads.
+
+    Raises:
+        CheckpointError: it is later.
+    """
+    if isinstance(found, int) and found > known:
+        raise CheckpointError("this was made by a newer version of pellucid", where=where,
+                              why=f"its format is {found}, and this version reads formats up to {known}",
+                              fix="use the version that made it, or a later one")

@@ -18,9 +18,8 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from pellucid.cache import cache_folder as cache_folder  # for kernels/compiled.py, too
-from pellucid.cache import tell_of_damage
-from pellucid.errors import CheckpointError, OutputError
+from pellucid.cache import cache_folder, tell_of_damage
+from pellucid.errors import CheckpointError, OutputError, check_format
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".tmp-"
@@ -210,6 +209,7 @@ def _entries(path: Path) -> dict[str, tuple[int, str]]:
     if (path / MANIFEST).is_symlink() or ((path / MANIFEST).exists() and not (path / MANIFEST).is_file()):
         raise CheckpointError("the manifest is no plain file", where=str(path / MANIFEST))
     manifest = read_json(path / MANIFEST)
+    check_format(manifest.get("format") if isinstance(manifest, dict) else None, _FORMAT, str(path / MANIFEST))
     try:
         if manifest["format"] != _FORMAT:
             raise ValueError(f"its format is {manifest['format']!r}, this version reads {_FORMAT}")

@@ -18,6 +18,7 @@ from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import read_json, write_json, write_text
+from pellucid.runs.format import ENVIRONMENT, FORMAT, check_format, unreadable
 
 _FREE = {"train.workers"}  # keys that a run that has begun may change
 
@@ -26,16 +27,17 @@ def read_config(folder: Path) -> RunConfig:
     """The resolved configuration of a run.
 
     Raises:
-        CheckpointError: no run folder, or its config.yaml is damaged.
+        CheckpointError: no run folder, its config.yaml is damaged, or a newer version made it.
     """
     path = folder / "config.yaml"
     if not path.is_file():
         what = "no such run folder" if not folder.exists() else "not a run folder: config.yaml is missing"
         raise CheckpointError(what, where=str(folder), fix="give the folder that `pellucid train` wrote")
+    check_format(folder)
     try:
         return from_mapping(read_yaml(path.read_text(encoding="utf-8"), str(path)))
     except (UnicodeDecodeError, ConfigError) as error:
-        raise CheckpointError("the run's configuration is damaged", where=str(path), why=str(error)) from error
+        raise unreadable(folder, error, "the run's configuration is damaged", path) from error
 
 
 def claim_config(config: RunConfig, folder: Path) -> None:
@@ -98,7 +100,7 @@ def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Calla
 def write_environment(folder: Path, config: RunConfig, more: dict[str, Any]) -> None:
     """environment.json: what the numbers of this run were made with."""
     parts = own.used(config.model)
-    write_json(folder / "environment.json", environment() | more | ({"own": parts} if parts else {}))
+    write_json(folder / ENVIRONMENT, {"format": FORMAT} | environment() | more | ({"own": parts} if parts else {}))
 
 
 def require_own_parts(folder: Path, config: RunConfig) -> None:

@@ -22,7 +22,7 @@ from pellucid.data.tokenizers import character, sentencepiece, spacy_words, word
 from pellucid.data.tokenizers.interface import Tidy, Tokenizer, sentinels
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.data.tokenizers.vocabulary import Rule, VocabularyTokenizer, frequent, tokens_from
-from pellucid.errors import CheckpointError, ConfigError, DataError
+from pellucid.errors import CheckpointError, ConfigError, DataError, check_format
 from pellucid.files import check_folder, read_json, write_folder
 
 MAX_LABELS = 10_000  # more are texts: the columns have been swapped
@@ -229,6 +229,7 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     """
     check_folder(folder)
     about = read_json(folder / _ABOUT)
+    check_format(about.get("format") if isinstance(about, dict) else None, _FORMAT, str(folder / _ABOUT))
     try:
         if about["format"] != _FORMAT:
             raise ValueError(f"its format is {about['format']!r}, this version reads {_FORMAT}")
