@@ -148,9 +148,9 @@ def _mirrored(page: str, pages: dict[str, str], spots: list[Spot]) -> Iterator[S
 
 
 def _pieces(page: str, text: str) -> list[tuple[str, list[Number]]]:
-    """Each cell, then each paragraph, with its numbers."""
+    """Each cell, then each paragraph that has a number, with its numbers."""
     return ([(cell.place, cell.numbers) for cell in cells(page, text)]
-            + [(f"{page} > {heading}", found) for heading, found in paragraphs(text)])
+            + [(f"{page} > {heading}", found) for heading, found in paragraphs(text) if found])
 
 
 def _unheld(claims: Claims, table: list[Cell], spots: list[Spot]) -> Iterator[str]:
