@@ -75,6 +75,11 @@ def test_p_of_three_sentences_by_hand() -> None:
     assert approximate_randomisation(a, b, trials=20_000) == pytest.approx(0.25, abs=0.015)
 
 
+def test_no_p_is_below_that_of_the_trials_made() -> None:
+    """What was seen is one of the exchanges, so that p is never 0."""
+    assert approximate_randomisation(mean_metric(np.ones(100)), mean_metric(np.zeros(100)), trials=9) == 0.1
+
+
 @pytest.mark.parametrize("rate", [0.2, 0.23, 0.26])
 def test_p_is_sacrebleus(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "12345")
@@ -120,6 +125,14 @@ def test_the_interval_of_a_difference_is_near_the_normal_one() -> None:
     error = gap.std() / np.sqrt(400)
     assert low == pytest.approx(gap.mean() - 1.96 * error, abs=0.25 * error)
     assert high == pytest.approx(gap.mean() + 1.96 * error, abs=0.25 * error)
+
+
+def test_the_interval_of_a_difference_is_of_pairs() -> None:
+    """What both systems find hard is no part of it: sentences vary by 20, differences by 1."""
+    random = np.random.default_rng(4)
+    hard, apart = random.normal(0.5, 0.2, 200), random.normal(0, 0.01, (2, 200))
+    low, high = difference_interval(mean_metric(hard + apart[0]), mean_metric(hard + apart[1]))
+    assert high - low == pytest.approx(200 * 1.972 * np.std(apart[0] - apart[1], ddof=1) / np.sqrt(200), rel=1e-3)
 
 
 def test_the_largest_difference_has_an_interval_too() -> None:

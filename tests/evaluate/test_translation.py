@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +13,9 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from pellucid.evaluate import translation
 from pellucid.evaluate.meteor import sentence_meteor
-from pellucid.evaluate.significance import interval_of
+from pellucid.evaluate.significance import corpus_score, interval_of
 from pellucid.evaluate.translation import (
     KINDS,
     SCORES,
@@ -210,3 +212,24 @@ def test_a_thousand_resamples_of_a_thousand_sentences_take_under_three_seconds()
     for metric in statistics.values():
         interval_of(metric)
     assert time.perf_counter() - start < 3
+
+
+@pytest.mark.parametrize("lines", [["7 1 8", "2 8 1 8"], ["今天 天气", "很 好"], ["straße zum see", "ein ǆ"],
+                                   ["Ein See", "am See"]])
+def test_a_twin_that_need_not_be_computed_is_what_it_would_be(lines: list[str]) -> None:
+    hypotheses = [lines[0], lines[0]]
+    found = translation_statistics(hypotheses, lines)
+    for name in SCORES:
+        alone = translation_statistics(hypotheses, lines, [name])[name]
+        assert np.array_equal(found[name].statistics, alone.statistics)
+        assert found[name].name == alone.name == name
+        assert corpus_score(found[name]) == corpus_score(alone)
+
+
+def test_text_without_case_is_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TER of long lines takes longer than all else."""
+    computed = list[str]()
+    once = translation._statistics
+    monkeypatch.setattr(translation, "_statistics", lambda name, *more: computed.append(name) or once(name, *more))
+    translation_statistics(["7 1"], ["7 2"])
+    assert computed == list(KINDS)

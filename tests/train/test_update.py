@@ -152,6 +152,20 @@ def test_dropout_depends_on_the_seed_and_the_number_of_the_batch_alone(corpus: C
     assert losses(1, 0) != losses(2, 0)
 
 
+def test_updates_take_the_batches_from_the_first_one_on(corpus: Corpus, tiny: Callable[..., RunConfig]) -> None:
+    taken: list[int] = []
+
+    class Told(Given):
+        def __getitem__(self, number: int) -> Any:
+            taken.append(number)
+            return super().__getitem__(number)
+
+    one = learner(tiny(train={"accumulate": 2}), Told(corpus, SPLITS[3]))
+    for _ in range(3):
+        update(one)
+    assert taken == [0, 1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("kind", ["seq2seq", "classification"])
 def test_r_drop_is_its_equation_over_real_targets(kind: str, corpus: Corpus, tiny: Callable[..., RunConfig],
                                                   either_way: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +192,19 @@ def test_r_drop_is_its_equation_over_real_targets(kind: str, corpus: Corpus, tin
     together = r_drop_loss(model, batch, 0.1, 5.0).item()
     assert together == pytest.approx(alone, rel=1e-4)
     assert together > 1.01 * plain
+
+
+@pytest.mark.parametrize(("smoothing", "alpha"), [(0.0, 2.0), (0.2, 0.5)])
+def test_what_is_asked_for_reaches_r_drop(smoothing: float, alpha: float, corpus: Corpus,
+                                          tiny: Callable[..., RunConfig]) -> None:
+    config = tiny(model={"dropout": 0.3}, train={"r_drop": alpha, "label_smoothing": smoothing})
+    model, batch = build(config.model, V, V, shared=True), collate(corpus, np.arange(12))
+    losses = []
+    for ask in (lambda: training_loss(model, batch, config.train),
+                lambda: r_drop_loss(model, batch, smoothing, alpha)):
+        torch.manual_seed(5)
+        losses.append(ask().item())
+    assert losses[0] == losses[1]
 
 
 def test_an_update_uses_r_drop_where_it_is_asked_for(corpus: Corpus, tiny: Callable[..., RunConfig],

@@ -10,7 +10,7 @@ Every score regards letter case, and has a twin that does not: ``chrf`` and ``ch
 import functools
 import re
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -135,8 +135,13 @@ def translation_statistics(hypotheses: Sequence[str], references: Sequence[str],
         raise ValueError(f"{len(hypotheses)} hypotheses but {len(references)} references: each needs its own")
     if len(hypotheses) == 0:
         raise ValueError("0 hypotheses and 0 references: there is nothing to score")
-    rules = rules_for(references)
-    return {name: _statistics(name, hypotheses, references, rules) for name in names}
+    rules, found = rules_for(references), dict[str, SentenceStatistics]()
+    has_case = any(line != line.lower() for line in (*hypotheses, *references))
+    for name in names:
+        twin = found.get(name.removesuffix(LOWERCASE))
+        found[name] = (_statistics(name, hypotheses, references, rules) if has_case or twin is None else
+                       replace(twin, name=name))
+    return found
 
 
 def translation_signatures(rules: Rules) -> dict[str, str]:

@@ -1,0 +1,67 @@
+"""The validation loss: a mean over all real target tokens, without dropout, without smoothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pellucid.config import RunConfig
+from pellucid.data.batching import collate
+from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.tokenizers.interface import EOS
+from pellucid.model.build import build
+from pellucid.train.averaging import MovingAverage
+from pellucid.train.validation import mean_loss, using
+from pellucid.train.workers import Workers
+
+V = 9
+CHANGED: dict[str, Any] = {"model": {"dropout": 0.5, "attention_dropout": 0.5}, "train": {"label_smoothing": 0.3}}
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    """Lengths so different that a mean over sentences, or over batches, is far from one over tokens."""
+    draw = np.random.default_rng(3)
+    rows = [[*draw.integers(4, V, size=n).tolist(), EOS] for n in (1, 1, 1, 2, 9, 1, 8, 1, 10)]
+    offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    side = Sequences(np.concatenate(rows).astype(np.int32), offsets)
+    return Corpus(side, side, Report(9, 9, 0, 0, 0, 0))
+
+
+def in_plain_words(model: torch.nn.Module, corpus: Corpus) -> float:
+    """Sentence by sentence: the sum of −log P over tokens, over their number."""
+    total, count = 0.0, 0
+    for i in range(len(corpus)):
+        batch = collate(corpus, np.asarray([i]))
+        with torch.no_grad():
+            logits = model(batch.source, batch.target_input)[0]
+        total += F.cross_entropy(logits, batch.target[0], reduction="sum").item()
+        count += batch.target.numel()
+    return total / count
+
+
+@pytest.mark.parametrize("sentences", [1, 2, 4, 9])
+def test_it_is_the_mean_over_tokens_in_any_batches(corpus: Corpus, tiny: Callable[..., RunConfig],
+                                                   sentences: int) -> None:
+    config = tiny(**CHANGED)
+    config = replace(config, train=replace(config.train, batch_sentences=sentences))
+    model = build(config.model, V, V, shared=True)
+    with using(None, model):
+        found = mean_loss(model, corpus, config, "fp32", Workers(1, 1))
+    assert model.training
+    assert found == pytest.approx(in_plain_words(model.eval(), corpus), rel=1e-5)
+
+
+def test_it_is_that_of_the_average_where_there_is_one(corpus: Corpus, tiny: Callable[..., RunConfig]) -> None:
+    config = tiny(**CHANGED)
+    model, other = build(config.model, V, V, shared=True), build(config.model, V, V, shared=True, seed=2)
+    with using(MovingAverage(other, 0.9), model):
+        found = mean_loss(model, corpus, config, "fp32", Workers(1, 1))
+    assert found == pytest.approx(in_plain_words(other.eval(), corpus), rel=1e-5)
+    assert found != pytest.approx(in_plain_words(model.eval(), corpus), rel=1e-3)
