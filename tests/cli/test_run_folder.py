@@ -97,7 +97,7 @@ def test_the_model_card(run: Path, classifier: Path) -> None:
 
 def test_the_summary(run: Path) -> None:
     summary = json.loads((run.parent / "summary.json").read_text())
-    assert {"run", "step", "best", "monitor", "score", "parameters", "source_tokens", "target_tokens",
+    assert {"run", "step", "ended", "why", "best", "monitor", "score", "parameters", "source_tokens", "target_tokens",
             "seconds"} == summary.keys()
     assert (summary["run"], summary["step"]) == (str(run), 24)
 

@@ -128,8 +128,8 @@ def test_another_configuration_or_other_data_is_refused(tmp_path: Path, tiny: An
         (tmp_path / f"{name}.tsv").write_text("".join(f"{i} {i + 1}\t{i + 1} {i}\n" for i in range(lines)))
     data = {"generated": None, "train": str(tmp_path / "train.tsv"), "validation": str(tmp_path / "validation.tsv")}
     train_through(tiny(data=data), out)
-    with pytest.raises(ConfigError, match=r"train.steps: 9 there, 10 here"):
-        train_through(tiny(data=data, train={"steps": 10}), out)
+    with pytest.raises(ConfigError, match=r"train.weight_decay: 0.0 there, 0.1 here"):
+        train_through(tiny(data=data, train={"weight_decay": 0.1}), out)
     with (tmp_path / "train.tsv").open("a") as file:
         file.write("7\t7\n")
     with pytest.raises(DataError, match="train data changed"):

@@ -18,7 +18,7 @@ from pellucid.train import loop
 from pellucid.train.checkpoint import CheckpointStore
 from pellucid.train.flow import Flow
 from pellucid.train.journal import Metrics, Reporter
-from pellucid.train.loop import Session, is_better, log, show_progress, train_until_done
+from pellucid.train.loop import Session, how_ended, is_better, log, show_progress, train_until_done
 from pellucid.train.update import Learner
 
 
@@ -44,9 +44,10 @@ def start(tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(loop, "update", quick_update)
 
     def make(scores: list[float], monitor: str = "loss", keep: int = 1, patience: int | None = None,
-             stop_after: int | None = None) -> Session:
+             stop_after: int | None = None, warmup: int = 0) -> Session:
         task = "classification" if monitor in ("accuracy", "macro_f1") else "seq2seq"
-        config = tiny(task=task, train={"monitor": monitor, "patience": patience, "validate_every": 2})
+        config = tiny(task=task, train={"monitor": monitor, "patience": patience, "validate_every": 2,
+                                        "warmup_steps": warmup})
         model: Any = OneWeight()
         batches: Any = SimpleNamespace(per_epoch=1)
         steps = 2 * len(scores)
@@ -54,7 +55,7 @@ def start(tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         learner = Learner(config=config, model=model, optimizer=torch.optim.SGD(model.parameters()), average=None,
                           batches=batches, schedule=lambda step: 0.1, precision="fp32", device=torch.device("cpu"))
         return Session(
-            learner=learner, steps=steps,
+            learner=learner, steps=steps, validate_every=2,
             store=CheckpointStore(tmp_path, keep, lambda step: step % 2 == 0 or step == steps),
             metrics=Metrics(tmp_path / "metrics.jsonl"), reporter=Reporter(io.StringIO(), seconds_between_lines=0.0),
             validate=lambda average: {"loss": 1.0, monitor: next(coming)},
@@ -87,6 +88,23 @@ def test_it_stops_after_so_many_validations_without_gain(monitor: str, scores: l
     assert steps_in(tmp_path) == sorted({best, last})
     assert train_until_done(session)  # once it is out of patience it stays so
     assert session.learner.progress.step == last
+
+
+@pytest.mark.parametrize(("warmup", "last"), [(0, 6), (3, 6), (4, 8), (7, 10), (8, 12)])
+def test_patience_counts_from_the_end_of_the_warm_up(warmup: int, last: int, start: Any) -> None:
+    session = start([1.0, *[2.0] * 9], patience=2, warmup=warmup)
+    assert train_until_done(session)
+    assert session.learner.progress.step == last
+    ended, why = how_ended(session)
+    assert ended == "patience"
+    assert why == (f"stopped early at step {last}: validation loss has not fallen for 2 validations "
+                   "(best at step 2)")
+
+
+def test_a_score_that_should_rise_is_told_so(start: Any) -> None:
+    session = start([9.0, 8.0, 7.0, 7.0], "bleu", patience=1)
+    assert train_until_done(session)
+    assert "validation bleu has not risen for 1 validation (best at step 2)" in how_ended(session)[1]
 
 
 def test_without_patience_it_goes_to_the_end(start: Any, tmp_path: Path) -> None:

@@ -4,16 +4,17 @@ import dataclasses
 import types
 import typing
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
 
 from pellucid.config import RunConfig, Split
-from pellucid.config.mapping import from_mapping, override
+from pellucid.config.mapping import from_mapping, override, to_mapping
 from pellucid.config.reader import merge, nest, unknown_key
 from pellucid.config.strict_yaml import read_yaml
 from pellucid.errors import ConfigError
-from pellucid.recipes import read_recipe
+from pellucid.recipes import read_recipe, recipe_names
 
 Arguments = TypeVar("Arguments")
 
@@ -77,10 +78,22 @@ def _value(text: str, hint: Any, key: str) -> Any:
     return read_yaml(text, f"--{key}")
 
 
+def run_folder(name: str) -> Path | None:
+    """The run folder that a CONFIG names, if it names one; a recipe of that name goes first."""
+    is_run = name not in recipe_names() and (Path(name) / "config.yaml").is_file()
+    return Path(name) if is_run else None
+
+
 def read_config(name: str, overrides: dict[str, Any]) -> RunConfig:
-    """The configuration of a recipe or YAML file, with the overrides on top.
+    """The configuration of a recipe, YAML file or run folder, with the overrides on top.
 
     Raises:
         ConfigError: no such recipe or file; what the strict reader refuses; see `override`.
+        CheckpointError: the run's configuration is damaged.
     """
-    return from_mapping(override(read_recipe(name).mapping, overrides))
+    folder = run_folder(name)
+    if folder is None:
+        return from_mapping(override(read_recipe(name).mapping, overrides))
+    from pellucid.runs.folder import read_config as config_of_run
+
+    return from_mapping(override(to_mapping(config_of_run(folder)), overrides))

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
 
-from pellucid.cli.arguments import parse_with_overrides, read_config
+from pellucid.cli.arguments import parse_with_overrides, read_config, run_folder
+from pellucid.config import RunConfig
 from pellucid.config.mapping import to_mapping
 from pellucid.config.strict_yaml import as_yaml
 
@@ -22,14 +24,17 @@ _LOOK = {True: "all {lines:,} lines can be read",
 class Train:
     """Train a model; the same command again resumes it.
 
-    Any configuration key can be given as --section.key value, such as --model.position rotary --train.steps 2000
+    A run folder in place of CONFIG goes on with that run: pellucid train runs/mine --train.steps 9000 extends it. Any
+    configuration key can be given as --section.key value, such as --model.position rotary --train.steps 2000
     --data.train.source train.en --data.train.target train.de. `--dry-run` shows them all.
     """
 
     config: tyro.conf.Positional[str]
-    """a recipe's name (see `pellucid recipes`) or a YAML file"""
+    """a recipe's name (see `pellucid recipes`), a YAML file, or a run folder"""
     out: Path | None = None
-    """the run folder; runs/NAME if left out"""
+    """the run folder; runs/NAME if left out, or the one that was given"""
+    extend: bool = False
+    """let a run whose learning rate has fallen to its end make more updates all the same"""
     dry_run: bool = False
     """resolve everything, read the first lines of the data, say what would be done, and write nothing"""
     json: bool = False
@@ -40,7 +45,11 @@ def main(program: str, words: Sequence[str]) -> int:
     """Trains, and says what to do next."""
     arguments, overrides = parse_with_overrides(Train, program, words)
     config = read_config(arguments.config, overrides)
-    out = arguments.out or Path("runs") / Path(arguments.config).stem
+    given = run_folder(arguments.config)
+    out = arguments.out or given or Path("runs") / Path(arguments.config).stem
+    if out == given and not overrides and not arguments.dry_run and (ended := ended_run(out)):
+        print(json.dumps({"run": str(out), **ended}) if arguments.json else how_to_extend(out, config, ended))
+        return 0
     if arguments.dry_run:
         from pellucid.train.dry_run import dry_run
 
@@ -57,7 +66,7 @@ def main(program: str, words: Sequence[str]) -> int:
     from pellucid.train.train import Interrupted, train
 
     try:
-        summary = train(config, out, Reporter())
+        summary = train(config, out, Reporter(), arguments.extend)
     except Interrupted as stop:
         print(f"pellucid: {stop}, saved at step {stop.step:,}; to go on:\n  {shlex.join([*program.split(), *words])}",
               file=sys.stderr)
@@ -70,3 +79,26 @@ def main(program: str, words: Sequence[str]) -> int:
         print(f"done: {summary['step']:,} updates, best validation {summary['monitor']} {summary['score']:.4f} "
               f"({summary['best']})\nnext: pellucid {use} {out}\n      pellucid {verb} {out}")
     return 0
+
+
+def ended_run(folder: Path) -> dict[str, Any] | None:
+    """What ended.json says of a run, if it has ended."""
+    from pellucid.files import read_json
+    from pellucid.runs.folder import ENDED
+
+    found = read_json(folder / ENDED) if (folder / ENDED).exists() else None
+    return found if isinstance(found, dict) and {"ended", "why"} <= found.keys() else None
+
+
+def how_to_extend(folder: Path, config: RunConfig, ended: dict[str, Any]) -> str:
+    """That a run is finished, and what makes it go on."""
+    train, words = config.train, ["pellucid", "train", str(folder)]
+    if ended["ended"] == "patience":
+        words += ["--train.patience", str(2 * (train.patience or 1))]
+    else:
+        words += ["--train.epochs", str(2 * train.epochs)] if train.epochs else ["--train.steps", str(2 * train.steps)]
+    note = ""
+    if ended["ended"] == "steps" and train.schedule in ("linear", "cosine"):
+        words.append("--extend")
+        note = f"\n(train.schedule {train.schedule} has fallen to its end: a run that is extended comes out otherwise)"
+    return f"{folder} is finished: {ended['why']}\nto go on, for example:\n  {shlex.join(words)}{note}"

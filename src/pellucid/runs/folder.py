@@ -20,7 +20,9 @@ from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import read_json, write_json, write_text
 from pellucid.runs.format import ENVIRONMENT, FORMAT, check_format, unreadable
 
+ENDED = "ended.json"  # why the run has ended; not there while it has not
 _FREE = {"train.workers"}  # keys that a run that has begun may change
+_LENGTH = {"train.steps", "train.epochs", "train.patience"}  # and those that say how long it goes on, with a check
 
 
 def read_config(folder: Path) -> RunConfig:
@@ -40,9 +42,13 @@ def read_config(folder: Path) -> RunConfig:
         raise unreadable(folder, error, "the run's configuration is damaged", path) from error
 
 
-def claim_config(config: RunConfig, folder: Path) -> None:
+def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
     """Writes config.yaml into a new folder, or one where nothing has been trained yet; in an old one, makes sure that
     it is this run's. What decides only how fast it goes may change each time.
+
+    Returns:
+        The configuration that the run has begun with, where only the length of the run differs from it; nothing is
+        written then. Else None.
 
     Raises:
         ConfigError: the folder belongs to another configuration; the difference is shown.
@@ -51,24 +57,33 @@ def claim_config(config: RunConfig, folder: Path) -> None:
     if not path.exists():
         if (folder / "checkpoints").exists():
             raise CheckpointError("the folder has checkpoints and no config.yaml", where=str(folder))
-        write_text(path, as_yaml(to_mapping(config)))
-        return
-    changed = differences(read_config(folder), config)
+        write_config(config, folder)
+        return None
+    before = read_config(folder)
+    changed = differences(before, config)
     if not changed:
-        return
+        return None
     if all(key in _FREE for key, _, _ in changed):
-        write_text(path, as_yaml(to_mapping(config)))
+        write_config(config, folder)
+    elif has_begun(folder) and all(key in _FREE | _LENGTH for key, _, _ in changed):
+        return before
     elif not has_begun(folder):  # an attempt stopped before anything was trained
         for name in ("data.json", "metrics.jsonl"):
             (folder / name).unlink(missing_ok=True)
         if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) for key, _, _ in changed):
             shutil.rmtree(folder / "tokenizer", ignore_errors=True)
-        write_text(path, as_yaml(to_mapping(config)))
+        write_config(config, folder)
     else:
         table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
         raise ConfigError("this run folder belongs to another configuration", where=str(folder),
                           why=f"these keys differ:{table}",
                           fix="give another --out, or the configuration it began with")
+    return None
+
+
+def write_config(config: RunConfig, folder: Path) -> None:
+    """config.yaml."""
+    write_text(folder / "config.yaml", as_yaml(to_mapping(config)))
 
 
 def has_begun(folder: Path) -> bool:

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,10 +26,11 @@ class Metrics:
         """All events."""
         return read_metrics(self.path)
 
-    def rewind(self, step: int) -> None:
-        """Forgets what came after `step`, which a resumed run will do again, and a line cut short by a crash."""
+    def rewind(self, step: int, belongs: Callable[[dict[str, Any]], bool] = lambda event: True) -> None:
+        """Forgets what came after `step`, which a resumed run will do again, what does not belong to it, and a line cut
+        short by a crash."""
         if self.path.exists():
-            kept = [event for event in self.read() if event["step"] <= step]
+            kept = [event for event in self.read() if event["step"] <= step and belongs(event)]
             write_text(self.path, "".join(json.dumps(event) + "\n" for event in kept))
 
 

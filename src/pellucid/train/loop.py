@@ -1,15 +1,22 @@
-"""The training loop, on one screen: update, log, validate, save, stop."""
+"""The training loop, on one screen: update, log, validate, save, stop.
+
+A run of more updates goes through the same states. So what is done because a run ends, and not because it is due, as
+its last line and its last validation, leaves no trace in the progress that is saved.
+"""
 
 import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
 from pellucid.train.flow import Flow, watch
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration
 from pellucid.train.update import Learner, check_finite, update
+
+Ended = Literal["steps", "patience"]
 
 
 @dataclass
@@ -18,6 +25,7 @@ class Session:
 
     learner: Learner
     steps: int
+    validate_every: int  # updates
     store: CheckpointStore
     metrics: Metrics
     reporter: Reporter
@@ -31,23 +39,33 @@ def train_until_done(session: Session) -> bool:
     learner.model.train()
     while progress.step < session.steps and not is_out_of_patience(session):
         started = time.monotonic()
-        is_logged = (progress.step + 1) % log_every == 0 or progress.step + 1 == session.steps
-        with watch(learner.model, learner.optimizer) if is_logged else contextlib.nullcontext() as flow:
+        is_last, is_line = progress.step + 1 == session.steps, (progress.step + 1) % log_every == 0
+        with watch(learner.model, learner.optimizer) if is_line or is_last else contextlib.nullcontext() as flow:
             gradient_norm, rate = update(learner)
         progress.seconds += time.monotonic() - started
         loss = progress.loss_sum / progress.loss_tokens  # the mean since the line before in metrics.jsonl
         show_progress(session, loss, rate)
         if flow is not None:
             log(session, loss, gradient_norm, rate, flow)
+        if is_line:
             progress.loss_sum, progress.loss_tokens = 0.0, 0
-        is_milestone = session.store.is_milestone(progress.step)
-        if is_milestone:
+        is_due = progress.step % session.validate_every == 0
+        if is_due:
             validate_and_save(session)
+        elif is_last:
+            save(session)
         if session.stop_requested():  # asked once: a signal may come at any moment
-            if not is_milestone:
+            if not (is_due or is_last):
                 save(session)
             return False
     return True
+
+
+def belongs(session: Session, event: dict[str, Any]) -> bool:
+    """Whether this run writes such a line in metrics.jsonl: one that ended earlier wrote some where it ended."""
+    every = {"train": session.learner.config.train.log_every, "validation": session.validate_every}
+    step = event["step"]
+    return event["event"] not in every or step % every[event["event"]] == 0 or bool(step == session.steps)
 
 
 def tokens_per_second(progress: Progress) -> float:
@@ -77,23 +95,46 @@ def show_progress(session: Session, loss: float, rate: float) -> None:
                               f"{tokens_per_second(progress):,.0f} tokens/s  {duration(left)} left")
 
 
-def validate_and_save(session: Session) -> None:
-    """Scores the weights, notes whether they are the best so far, and saves everything."""
-    learner, progress = session.learner, session.learner.progress
+def score(session: Session) -> dict[str, float]:
+    """The scores of the weights as they are, which are written and told; the loss must be finite."""
+    learner, step = session.learner, session.learner.progress.step
     scores = session.validate(learner.average)
     learner.model.train()
-    check_finite("the validation loss", progress.step, {"loss": scores["loss"]})
-    session.metrics.write({"event": "validation", "step": progress.step, **scores})
-    monitor = learner.config.train.monitor
-    better = progress.best_score is None or is_better(monitor, scores[monitor], progress.best_score)
-    if better:
-        progress.best_score, progress.best_step, progress.validations_without_gain = scores[monitor], progress.step, 0
-    else:
+    check_finite("the validation loss", step, {"loss": scores["loss"]})
+    session.metrics.write({"event": "validation", "step": step, **scores})
+    best, monitor = learner.progress.best_score, learner.config.train.monitor
+    told = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
+    is_best = best is None or is_better(monitor, scores[monitor], best)
+    session.reporter.say(f"step {step:,}  validation  {told}{'  (best)' if is_best else ''}")
+    return scores
+
+
+def scores_at_end(session: Session) -> dict[str, float]:
+    """The scores of the last step, found now unless they were before."""
+    step = session.learner.progress.step
+    found = [event for event in session.metrics.read() if event["event"] == "validation" and event["step"] == step]
+    if found:
+        return found[-1]
+    scores = score(session)
+    draw(session)
+    return scores
+
+
+def draw(session: Session) -> None:
+    """The loss curve so far."""
+    draw_loss_curve(session.metrics.read(), session.store.run_folder / "figures" / "loss.png")
+
+
+def validate_and_save(session: Session) -> None:
+    """Scores the weights, notes whether they are the best so far, and saves everything."""
+    progress, train = session.learner.progress, session.learner.config.train
+    value = score(session)[train.monitor]
+    if progress.best_score is None or is_better(train.monitor, value, progress.best_score):
+        progress.best_score, progress.best_step, progress.validations_without_gain = value, progress.step, 0
+    elif progress.step > train.warmup_steps:
         progress.validations_without_gain += 1
     save(session)
-    draw_loss_curve(session.metrics.read(), session.store.run_folder / "figures" / "loss.png")
-    told = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
-    session.reporter.say(f"step {progress.step:,}  validation  {told}{'  (best)' if better else ''}")
+    draw(session)
 
 
 def save(session: Session) -> None:
@@ -120,6 +161,16 @@ def is_better(monitor: str, score: float, than: float) -> bool:
 
 
 def is_out_of_patience(session: Session) -> bool:
-    """Whether early stopping is on and due."""
+    """Whether early stopping is on and due; validations within the warm-up do not count."""
     patience = session.learner.config.train.patience
     return patience is not None and session.learner.progress.validations_without_gain >= patience
+
+
+def how_ended(session: Session) -> tuple[Ended, str]:
+    """Why there are no more updates, as a word and as a sentence."""
+    progress, train = session.learner.progress, session.learner.config.train
+    if progress.step >= session.steps:
+        return "steps", f"all {session.steps:,} updates were made"
+    moved, count = "fallen" if train.monitor == "loss" else "risen", progress.validations_without_gain
+    return "patience", (f"stopped early at step {progress.step:,}: validation {train.monitor} has not {moved} for "
+                        f"{count} validation{'s' if count > 1 else ''} (best at step {progress.best_step:,})")

@@ -5,7 +5,7 @@ from typing import Any
 
 from pellucid.config import RunConfig
 from pellucid.files import read_json, write_text
-from pellucid.train.journal import duration
+from pellucid.train.journal import duration, read_metrics
 
 
 def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> None:
@@ -15,6 +15,11 @@ def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> N
     model = config.model
     begun = f" They began as those of `{config.train.initialize_from}`." if config.train.initialize_from else ""
     use = "train CONFIG --train.initialize_from" if config.data.objective == "span_corruption" else "evaluate"
+    extended = "".join(f" At step {event['step']:,} it was extended from {event['from']:,} to {event['to']:,} updates: "
+                       "up to there its learning rates were those of the shorter run."
+                       for event in read_metrics(out / "metrics.jsonl") if event["event"] == "extended")
+    again = "the same configuration and seed on the same machine give " + (
+        "other weights, since the run was extended." if extended else "the same weights.")
     rows = "".join(f"| {name} | {split.get('kept', '–')} | `{split['sha256'][:16]}…` |\n"
                    for name, split in data.items())
     stacks = f"{model.encoder_layers} encoder" + ("" if verb == "classify" else f" and {model.decoder_layers} decoder")
@@ -34,6 +39,8 @@ Trained for {summary["step"]:,} updates on {summary["target_tokens"]:,} target t
 {environment["packages"]["torch"]}). The weights in use are `checkpoints/{summary["best"]}`, chosen by validation
 {summary["monitor"]}: {summary["score"]:.4f}.{begun}
 
+The run has ended: {summary["why"]}.{extended}
+
 | data | examples used | SHA-256 |
 |---|---|---|
 {rows}
@@ -44,5 +51,5 @@ pellucid {verb} {out} < input.txt
 pellucid {use} {out}
 ```
 
-Every choice is in `config.yaml`; the same configuration and seed on the same machine give the same weights.
+Every choice is in `config.yaml`; {again}
 """)

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import math
 import os
 import signal
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from pellucid.config import RunConfig
+from pellucid.config.lengths import too_short
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
@@ -25,8 +25,8 @@ from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import check
 from pellucid.nn.initialization import seed_of
 from pellucid.precision import keep_primitives, resolve
-from pellucid.runs.checkpoint import AVERAGE, WEIGHTS, load_weights, read_tensors
 from pellucid.runs.folder import (
+    ENDED,
     claim_config,
     has_begun,
     prepare_tokenizers,
@@ -34,13 +34,13 @@ from pellucid.runs.folder import (
     write_environment,
 )
 from pellucid.runs.run import Run, build_model
-from pellucid.train.averaging import MovingAverage, mean_of
+from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, load_checkpoint
+from pellucid.train.finish import finish
 from pellucid.train.initialize import initialize_from, source_of
 from pellucid.train.journal import Metrics, Reporter
-from pellucid.train.learning_rate import learning_rate, paper_peak
-from pellucid.train.loop import Session, is_better, point_to_checkpoints, train_until_done, validate_and_save
-from pellucid.train.model_card import write_model_card
+from pellucid.train.length import change_length, schedule_of, steps_of, updates_in
+from pellucid.train.loop import Session, belongs, point_to_checkpoints, train_until_done
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.unseen import check_unseen
 from pellucid.train.update import Learner, at_work
@@ -56,11 +56,15 @@ class Interrupted(Exception):
         self.number, self.step = number, step
 
 
-def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
+def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False) -> dict[str, Any]:
     """Trains in the folder `out`, or goes on with what was begun there.
 
+    Args:
+        extend: whether a run that was to have another number of updates may go on even where it then comes out
+            otherwise than one that was given that number at first (train/length.py).
+
     Returns:
-        A summary: the step, the best checkpoint, its validation scores, parameters, tokens, seconds.
+        A summary: the step, why it is the last, the best checkpoint, its score, parameters, tokens, seconds.
 
     Raises:
         UserError: with the exit code of its kind.
@@ -71,11 +75,14 @@ def train(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
     source = None if has_begun(out) else source_of(config)
     make_folder(out)
     with only_writer(out):
-        claim_config(config, out)
+        before = claim_config(config, out)
         require_own_parts(out, config)
         session = open_session(config, out, source, reporter)
         del source  # its weights are copied
-        resume(session)
+        restore(session)
+        if before is not None:
+            change_length(session, before, out, extend)
+        settle(session)
         introduce(session, out)
         with stop_on_signals() as signals, at_work(session.learner):
             session.stop_requested = lambda: bool(signals)
@@ -168,24 +175,19 @@ def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Rep
         initialize_from(source, model, tokenizers, out, reporter.say)
     examples = training_examples(corpora["train"], tokenizers, config)
     batches = Batches(examples, train_config.batch_tokens, train_config.batch_sentences, config.seed)
-    first, steps = batches[0], train_config.steps
-    if train_config.epochs is not None:
-        steps = math.ceil(train_config.epochs * batches.per_epoch / train_config.accumulate)
-    peak = train_config.learning_rate or paper_peak(config.model.d_model, train_config.warmup_steps)
+    first, steps = batches[0], steps_of(config, batches.per_epoch)
     precision = resolve(train_config.precision, device)
     kernels = use_kernels(device, train_config.kernels == "auto")
     learner = Learner(
         config=config, model=model, optimizer=make_optimizer(model, train_config),
         average=MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None, batches=batches,
-        schedule=lambda step: learning_rate(step, train_config.schedule, peak, train_config.warmup_steps, steps),
-        precision=precision, device=device,
+        schedule=schedule_of(config, steps), precision=precision, device=device,
         workers=choose_workers(train_config.workers or workers_before(out), first.source_tokens + first.target_tokens))
     write_environment(out, config, {"device": str(device), "precision": precision, "kernels": kernels,
                             "workers": learner.workers.count, "threads": learner.workers.all_threads})
-    milestone = train_config.validate_every or math.ceil(batches.per_epoch / train_config.accumulate)
-    return Session(learner=learner, steps=steps,
-                   store=CheckpointStore(out, train_config.average_last,
-                                         lambda step: step % milestone == 0 or step == steps),
+    every = train_config.validate_every or updates_in(config, batches.per_epoch)
+    store = CheckpointStore(out, train_config.average_last, lambda step: step % every == 0 or step == steps)
+    return Session(learner=learner, steps=steps, validate_every=every, store=store,
                    metrics=Metrics(out / "metrics.jsonl"), reporter=reporter,
                    validate=make_validation(learner, tokenizers, splits, corpora, reporter.say))
 
@@ -197,8 +199,8 @@ def workers_before(out: Path) -> int | None:
     return before.get("workers") if isinstance(before, dict) else None
 
 
-def resume(session: Session) -> None:
-    """Goes back to the newest checkpoint that is whole, if there is any.
+def restore(session: Session) -> None:
+    """Fills the learner from the newest checkpoint that is whole, if there is any; writes nothing.
 
     Raises:
         CheckpointError: there are checkpoints, and none is whole.
@@ -211,10 +213,15 @@ def resume(session: Session) -> None:
         except CheckpointError as error:
             failures.append(error)
             session.reporter.say(f"checkpoint passed over: {error}")
-    progress = learner.progress
-    if failures and progress.step == 0:
+    if failures and learner.progress.step == 0:
         raise failures[0]
-    session.metrics.rewind(progress.step)
+
+
+def settle(session: Session) -> None:
+    """Makes the folder say what holds at the step from which the run goes on."""
+    store, progress = session.store, session.learner.progress
+    (store.run_folder / ENDED).unlink(missing_ok=True)
+    session.metrics.rewind(progress.step, lambda event: belongs(session, event))
     if progress.best_step and not store.path(progress.best_step).exists():  # a later one, damaged since, was better
         progress.best_score = None
     if progress.step:
@@ -230,31 +237,7 @@ def introduce(session: Session, out: Path) -> None:
                          f"{sum(p.numel() for p in learner.parameters):,} parameters, {learner.precision} products on "
                          f"{learner.device}, {learner.batches.per_epoch:,} batches an epoch, {learner.workers}")
     session.reporter.say(f"run folder {out}: run the same command again to resume")
-
-
-def finish(session: Session, out: Path) -> dict[str, Any]:
-    """Tries the average of the last checkpoints, points best.json to the winner, and writes the model card. Doing it
-    again changes nothing."""
-    store, learner, progress = session.store, session.learner, session.learner.progress
-    train_config = learner.config.train
-    if progress.best_score is None:  # somebody has removed the best checkpoint
-        validate_and_save(session)
-    assert progress.best_score is not None
-    name, score = store.path(progress.best_step).name, progress.best_score
-    milestones = store.whole_milestones(session.reporter.say) if train_config.average_last > 1 else []
-    if len(milestones) > 1:
-        store.save_average(mean_of(read_tensors(folder / WEIGHTS) for folder in milestones), progress.step)
-        load_weights(learner.model, store.folder / AVERAGE)
-        scores = session.validate(None)
-        told = "  ".join(f"{key} {value:.3f}" for key, value in scores.items())
-        session.reporter.say(f"average of the last {len(milestones)} checkpoints  validation  {told}")
-        if not is_better(train_config.monitor, score, scores[train_config.monitor]):
-            name, score = AVERAGE, scores[train_config.monitor]
-    store.point_best(name, progress.best_step if name != AVERAGE else progress.step, train_config.monitor, score)
-    load_weights(learner.model, store.folder / name)
-    summary = {"run": str(out), "step": progress.step, "best": name, "monitor": train_config.monitor, "score": score,
-               "parameters": sum(p.numel() for p in learner.parameters),
-               "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
-               "seconds": round(progress.seconds, 1)}
-    write_model_card(learner.config, summary, out)
-    return summary
+    if step < session.steps:
+        per_epoch = updates_in(learner.config, learner.batches.per_epoch)
+        for text in too_short(learner.config.train, session.steps, per_epoch):
+            session.reporter.say(f"note: {text}")

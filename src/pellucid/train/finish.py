@@ -1,0 +1,52 @@
+"""The end of a run: the last validation, the average of the last checkpoints, the choice of the best, the card."""
+
+from pathlib import Path
+from typing import Any
+
+from pellucid.files import write_json
+from pellucid.runs.checkpoint import AVERAGE, WEIGHTS, load_weights, read_tensors
+from pellucid.runs.folder import ENDED
+from pellucid.train.averaging import mean_of
+from pellucid.train.loop import Session, how_ended, is_better, scores_at_end
+from pellucid.train.model_card import write_model_card
+
+
+def finish(session: Session, out: Path) -> dict[str, Any]:
+    """Points best.json to the best of the weights, of their average and of those of the last step, and writes why the
+    run has ended into ended.json and the model card. Doing it again changes nothing."""
+    store, learner, progress = session.store, session.learner, session.learner.progress
+    monitor = learner.config.train.monitor
+    score, best = progress.best_score, progress.best_step
+    if score is None or progress.step % session.validate_every:  # somebody has removed the best, or none was due
+        last = scores_at_end(session)[monitor]
+        if score is None or is_better(monitor, last, score):
+            score, best = last, progress.step
+    name, average = store.path(best).name, score_of_average(session)
+    if average is not None and not is_better(monitor, score, average):
+        name, score, best = AVERAGE, average, progress.step
+    store.point_best(name, best, monitor, score)
+    load_weights(learner.model, store.folder / name)
+    ended, why = how_ended(session)
+    session.reporter.say(why)
+    summary = {"run": str(out), "step": progress.step, "ended": ended, "why": why, "best": name, "monitor": monitor,
+               "score": score, "parameters": sum(p.numel() for p in learner.parameters),
+               "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
+               "seconds": round(progress.seconds, 1)}
+    write_model_card(learner.config, summary, out)
+    write_json(out / ENDED, {"ended": ended, "why": why, "step": progress.step})
+    return summary
+
+
+def score_of_average(session: Session) -> float | None:
+    """The monitored score of the mean of the last checkpoints, which is written; None where there are fewer than two of
+    them, or none is wanted."""
+    store, learner, train = session.store, session.learner, session.learner.config.train
+    milestones = store.whole_milestones(session.reporter.say) if train.average_last > 1 else []
+    if len(milestones) < 2:
+        return None
+    store.save_average(mean_of(read_tensors(folder / WEIGHTS) for folder in milestones), learner.progress.step)
+    load_weights(learner.model, store.folder / AVERAGE)
+    scores = session.validate(None)
+    told = "  ".join(f"{key} {value:.3f}" for key, value in scores.items())
+    session.reporter.say(f"average of the last {len(milestones)} checkpoints  validation  {told}")
+    return scores[train.monitor]
