@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,14 @@ from scipy import stats
 from pellucid.ablate.agenda import Planned, plan
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.confounds import change
+from pellucid.ablate.effects import Interval
 from pellucid.ablate.outcome import Divergence, Outcome, divergence, last_screen, write_outcome
-from pellucid.ablate.report import escaped, in_words, latex, markdown, write_report
+from pellucid.ablate.report import escaped, latex, markdown, write_report
 from pellucid.ablate.results import Result, as_data, results_of
 from pellucid.ablate.study import Study
 from pellucid.ablate.tables import Table, metric_table, overview
+from pellucid.ablate.telling import judged
+from pellucid.ablate.words import in_words
 
 Make = Callable[..., Study]
 LOSSES = {"sinusoidal": (1.0, 1.1, 0.9), "none": (2.0, 2.2, 1.9)}  # by seed
@@ -96,7 +100,7 @@ def test_a_cell_that_always_diverges_has_no_score_and_breaks_nothing(two: Study,
         found = results(two, runs)
         assert found[loser].scores["validation.loss"].interval is None
         assert found["position none"].scores["validation.loss"].test is None
-        assert f"{loser} (3 of 3)" in " ".join(in_words(two, list(found.values())))
+        assert f"{loser} (3 of 3)" in " ".join(in_words(two, list(found.values()), []))
 
 
 @pytest.mark.parametrize(("parameters", "tokens", "expected"), [
@@ -109,7 +113,7 @@ def test_a_confounded_comparison_is_flagged(two: Study, tmp_path: Path, paramete
     found = results(two, runs)
     assert found["position none"].confounded == expected
     assert found["position sinusoidal"].confounded == ()
-    assert any("Confounded" in sentence for sentence in in_words(two, list(found.values()))) == bool(expected)
+    assert any("Confounded" in sentence for sentence in in_words(two, list(found.values()), [])) == bool(expected)
 
 
 def test_a_cell_that_is_the_baseline_again_costs_no_verdict(study: Make, tmp_path: Path) -> None:
@@ -125,7 +129,7 @@ def test_a_cell_that_is_the_baseline_again_costs_no_verdict(study: Make, tmp_pat
     assert other.scores["validation.loss"].test is not None
     assert other.scores["validation.loss"].p == other.scores["validation.loss"].test.p  # a family of one
     assert again.scores["validation.loss"].interval == found["baseline"].scores["validation.loss"].interval
-    said = in_words(made, list(found.values()))
+    said = in_words(made, list(found.values()), [])
     assert sum("nothing to test" in sentence and "wide" in sentence for sentence in said) == 1
     assert not any("not told apart" in sentence for sentence in said)
     nearly = [(one, outcome(one, extra=1e-12 * (one.cell.label == "wide"))) for one, _ in runs]
@@ -139,7 +143,7 @@ def test_losses_of_different_vocabularies_are_not_compared(study: Make, tmp_path
     assert found[1].scores["validation.loss"].test is None
     assert found[1].scores["validation.loss"].interval is not None
     assert found[1].scores["test.exact"].test is not None or found[1].is_baseline_again
-    assert any("Not comparable by validation.loss" in sentence for sentence in in_words(made, found))
+    assert any("Not comparable by validation.loss" in sentence for sentence in in_words(made, found, []))
 
 
 def test_operations_and_pretraining_are_confounds(two: Study, tmp_path: Path) -> None:
@@ -161,7 +165,34 @@ def test_a_shared_machine_is_told_beside_its_speeds(study: Make, tmp_path: Path)
     runs = [(one, dataclasses.replace(outcome(one), at_once=2)) for one in planned_of(made, tmp_path)]
     found = list(results(made, runs).values())
     assert "2 runs shared the machine" in metric_table("tokens_per_second", found).lead
-    assert any("2 runs shared the machine" in sentence for sentence in in_words(made, found))
+    assert any("2 runs shared the machine" in sentence for sentence in in_words(made, found, []))
+
+
+def test_words_give_direction_and_size_of_what_is_not_told_apart_too(study: Make, tmp_path: Path) -> None:
+    made = study({"metrics": ["validation.loss", "test.exact", "tokens_per_second"]})
+    noise = {"narrow": (0.0, 0.0, 0.0), "wide": (0.02, -0.02, 0.06)}
+    runs = [(one, outcome(one, extra=noise[one.cell.levels["width"]][one.config.seed - 1]))
+            for one in planned_of(made, tmp_path)]
+    found = list(results(made, runs).values())
+    said = in_words(made, found, [])
+    (apart,) = [sentence for sentence in said if sentence.startswith("validation.loss, not told apart by 3 seeds")]
+    assert re.search(r": position sinusoidal, wide: 0\.0200 nats worse \(0\.\d{4} better to 0\.\d{4} worse\)", apart)
+    (worse,) = [sentence for sentence in said if sentence.startswith("test.exact, worse than the baseline")]
+    assert re.search(r": position none, narrow: 10\.33 points worse \(1\d\.\d\d worse to 9\.\d\d worse\)", worse)
+    assert any(sentence.startswith("tokens_per_second, ") and "0 tokens/s" in sentence for sentence in said)
+    assert metric_table("test.exact", found).title == "test.exact (points, higher is better)"
+    assert metric_table("validation.loss", found).title == "validation.loss (nats, lower is better)"
+    assert overview(made, found).head == ("cell", "validation.loss, nats ↓", "test.exact, points ↑",
+                                          "tokens_per_second, tokens/s ↑")
+
+
+@pytest.mark.parametrize(("metric", "difference", "told"), [
+    ("test.bleu", Interval(-3.1, -4.0, 0.25), "3.10 points worse (4.00 worse to 0.25 better)"),
+    ("test.perplexity", Interval(-1.0, -2.0, -0.5), "1.000 better (2.000 better to 0.500 better)"),
+    ("tokens_per_second", Interval(1200.0, 0.0, 2400.0), "1,200 tokens/s better (0 to 2,400 better)"),
+    ("seconds", Interval(0.5, None, None), "0.5 s worse")])
+def test_a_difference_is_judged(metric: str, difference: Interval, told: str) -> None:
+    assert judged(metric, difference) == told
 
 
 def test_change() -> None:
@@ -171,7 +202,7 @@ def test_change() -> None:
 def test_one_seed_says_so(study: Make, tmp_path: Path) -> None:
     made = study({"factors": {"model.position": ["sinusoidal", "none"]}, "seeds": [1]})
     found = list(results(made, [(one, outcome(one)) for one in planned_of(made, tmp_path)]).values())
-    assert "one seed" in in_words(made, found)[0]
+    assert "one seed" in in_words(made, found, [])[0]
     assert "One seed" in overview(made, found).lead
     rows = metric_table("validation.loss", found).rows
     assert rows[1] == ("position none", "1", "2.0000", "–", "+1.0000", "–", "–", "–")

@@ -7,6 +7,7 @@ from typing import Any
 from pellucid.ablate.agenda import calibrate, in_turns, plan, steps_for, with_budget, write_tests
 from pellucid.ablate.cells import Cell, cells_of
 from pellucid.ablate.confounds import count_operations, operations_of
+from pellucid.ablate.grid import Grid
 from pellucid.ablate.power import Smallest, expected
 from pellucid.ablate.processes import Pool
 from pellucid.ablate.report import write_report
@@ -17,8 +18,10 @@ from pellucid.train.journal import Reporter
 from pellucid.train.train import only_writer
 
 
-def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter) -> list[Result]:
-    """Runs what is missing of the study in the folder `out`, and writes the report; also when it is stopped.
+def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter,
+           ) -> tuple[list[Result], list[Grid]]:
+    """Runs what is missing of the study in the folder `out`, and writes the report; also when it is stopped. Gives a
+    result a cell, and what a grid says of each metric.
 
     Raises:
         Stopped: by a signal.
@@ -37,8 +40,8 @@ def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter)
             pool.work()
             count_operations(study, cells, out, reporter.progress)
         finally:
-            results = write_report(study, cells, planned, command, out, operations_of(study, cells, out))
-    return results
+            found = write_report(study, cells, planned, command, out, operations_of(study, cells, out))
+    return found
 
 
 def dry_run(study: Study, jobs: int, reporter: Reporter, out: Path) -> dict[str, Any]:

@@ -59,12 +59,12 @@ def label_of(study: Study, levels: dict[str, str]) -> str:
         changed = [factor for factor in levels if levels[factor] != study.baseline[factor]]
         if not changed and len(study.factors) > 1:
             return "baseline"
-        return ", ".join(_told(study, factor, levels[factor]) for factor in changed or levels)
-    return ", ".join(_told(study, factor, level) for factor, level in levels.items())
+        return ", ".join(told_level(study, factor, levels[factor]) for factor in changed or levels)
+    return ", ".join(told_level(study, factor, level) for factor, level in levels.items())
 
 
-def _told(study: Study, factor: str, level: str) -> str:
-    """``n_heads 8`` for a key's value, ``no positions`` for a bundle."""
+def told_level(study: Study, factor: str, level: str) -> str:
+    """What a level is called: ``n_heads 8`` for a key's value, ``no positions`` for a bundle."""
     return f"{factor.rsplit('.', 1)[-1]} {level}" if study.factors[factor].is_key else level
 
 

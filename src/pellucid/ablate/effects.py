@@ -1,4 +1,5 @@
-"""What one metric says of all cells: the interval of each, and its difference to the baseline with a test.
+"""What one metric says of all cells: the interval of each, and its difference to the baseline with a test; and, by the
+same rules, what differences between means of cells come to (ablate/grid.py).
 
 With z = g(score) on the metric's scale (ablate/scales.py), cells c, seeds s and test sentences i:
 z_cs = μ_c + seed_s + sentence_i + seed_s × sentence_i. Differences to the baseline are paired by seed and by sentence.
@@ -8,7 +9,7 @@ add beyond it, from the jackknife's influence of each sentence on each run (eval
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
@@ -19,6 +20,8 @@ from pellucid.ablate.statistics import Error, Variance, moderated
 
 UNKNOWN_SENTENCES = 500  # that a percentage is taken to be of, where nobody says
 _HALF_A_SENTENCE = 0.5
+_ROUNDING = 1e-9  # by which sums of equal numbers may differ
+_DIGITS = 12  # that are kept of a sum over cells, for the same reason
 _POINTS = 721  # of the edge of a region, at which its difference is looked at
 _NONE = Variance(0.0, 1.0)
 Rows = NDArray[np.float64]
@@ -38,12 +41,13 @@ class Interval:
 class PairedTest:
     """The mean difference to the baseline with its interval; p is two-sided, and None where no test can be made.
 
-    `error` is that of the difference on the metric's scale; None with p.
+    `on_scale` is the difference on the metric's scale and `error` that of it; None without a test.
     """
 
     difference: Interval
     p: float | None
     error: Error | None = None
+    on_scale: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,17 +58,22 @@ class Sample:
         values: by seed.
         influences: by seed, how much each test sentence moves the score (evaluate/influence.py), where that is known.
         sentences: how many there are; 0 where nobody says.
+        data: a name for them: cells of other sentences are not paired by sentence.
     """
 
     values: Mapping[int, float]
     influences: Mapping[int, Rows]
     sentences: int = 0
+    data: str = ""
+
+
+Mean = Sequence[tuple[float, Sample]]  # of cells: weights, some of them below 0 perhaps, that sum to 1
 
 
 def intervals(metric: str, samples: Sequence[Sample]) -> list[Interval | None]:
     """The interval of each cell's mean; None of one without a value."""
     scale = _scale(metric, samples)
-    every = _errors(metric, scale, samples)
+    every = _errors(metric, scale, [[(1.0, sample)] for sample in samples])
     found: list[Interval | None] = []
     for sample, error in zip(samples, every, strict=True):
         if not sample.values:
@@ -87,36 +96,74 @@ def compare(metric: str, pairs: Sequence[tuple[Sample, Sample]]) -> list[PairedT
     Args:
         pairs: each cell with its baseline; all that are compared by this metric in the study.
     """
-    scale = _scale(metric, [sample for pair in pairs for sample in pair])
+    return contrast(metric, [([(1.0, a)], [(1.0, b)]) for a, b in pairs])
+
+
+def contrast(metric: str, pairs: Sequence[tuple[Mean, Mean]]) -> list[PairedTest | None]:
+    """The test of each mean of cells against another, over the seeds that all their cells have; None without such a
+    seed. Means are taken on the metric's scale, and their difference is told in the score's unit.
+
+    The variance over seeds of a difference with the weights w is taken to be proportional to Σ w², which is what makes
+    those of one metric alike before they are moderated.
+    """
+    scale = _scale(metric, [sample for pair in pairs for mean in pair for _, sample in mean])
     common = [_in_common(*pair) for pair in pairs]
-    seeds = sorted({seed for a, _ in common for seed in a.values})
-    moved = [[scale.to(a.values[seed]) - scale.to(b.values[seed]) if seed in a.values else math.nan for seed in seeds]
-             for a, b in common]
-    alone = _errors(metric, scale, [sample for pair in common for sample in pair])
+    seeds = sorted({seed for upper, _ in common for seed in upper[0][1].values})
+    shares = [sum(weight**2 for mean in pair for weight, _ in mean) / 2 for pair in common]
+    moved = [[(a - b) / math.sqrt(share) for a, b in zip(_row(scale, upper, seeds), _row(scale, lower, seeds),
+                                                         strict=True)]
+             for (upper, lower), share in zip(common, shares, strict=True)]
+    alone = _errors(metric, scale, [mean for pair in common for mean in pair])
     found: list[PairedTest | None] = []
-    for i, ((a, b), seed_variance) in enumerate(zip(common, moderated(moved), strict=True)):
-        mean = fmean(a.values.values()) - fmean(b.values.values()) if a.values else 0.0
-        if not a.values:
+    for i, ((a, b), share, variance) in enumerate(zip(common, shares, moderated(moved), strict=True)):
+        count = len(a[0][1].values)
+        if not count:
             found.append(None)
-        elif seed_variance is None:
-            found.append(PairedTest(Interval(mean, None, None), None))
+        elif variance is None:
+            found.append(PairedTest(Interval(_told(scale, a) - _told(scale, b), None, None), None))
         else:
-            error = _error(seed_variance, len(a.values), _of_sentences(metric, scale, a, b))
+            negative = [(-weight, sample) for weight, sample in b]
+            error = _error(share * variance.value / count, variance.degrees,
+                           _of_sentences(metric, scale, [*a, *negative]))
             found.append(_test(scale, a, b, error, (alone[2 * i], alone[2 * i + 1])))
     return found
 
 
-def _test(scale: Scale, a: Sample, b: Sample, error: Error, alone: tuple[Error | None, Error | None],
-          ) -> PairedTest:
-    of_a, of_b = ([scale.to(value) for value in sample.values.values()] for sample in (a, b))
-    centres = fmean(of_a), fmean(of_b)
-    mean = fmean(a.values.values()) - fmean(b.values.values())
+def level_of(metric: str, mean: Mean) -> float | None:
+    """What a mean of cells comes to, in the score's own unit; None where a cell has no value."""
+    if not all(sample.values for _, sample in mean):
+        return None
+    return _told(_scale(metric, [sample for _, sample in mean]), mean)
+
+
+def leaves_range(metric: str, mean: Mean) -> bool:
+    """Whether a weighted sum of cells lies where no score does: a percentage below 0 or above 100."""
+    scale = _scale(metric, [sample for _, sample in mean])
+    return scale.kind == "arcsine" and not -_ROUNDING <= _centre(scale, mean) <= math.pi / 2 + _ROUNDING
+
+
+def _test(scale: Scale, a: Mean, b: Mean, error: Error, alone: tuple[Error | None, Error | None]) -> PairedTest:
+    centres = _centre(scale, a), _centre(scale, b)
+    apart, mean = centres[0] - centres[1], _told(scale, a) - _told(scale, b)
     if error.value == 0:
-        return PairedTest(Interval(mean, mean, mean), 1.0 if mean == 0 else None)
+        return PairedTest(Interval(mean, mean, mean), 1.0 if mean == 0 or abs(apart) < _ROUNDING else None,
+                          on_scale=apart)
     assert alone[0] is not None
     assert alone[1] is not None
     low, high = _difference(scale, centres, error, (alone[0].value, alone[1].value))
-    return PairedTest(Interval(mean, min(low, mean), max(high, mean)), error.p(centres[0] - centres[1]), error)
+    return PairedTest(Interval(mean, min(low, mean), max(high, mean)), error.p(apart), error, apart)
+
+
+def _centre(scale: Scale, mean: Mean) -> float:
+    """On the scale, over seeds."""
+    return sum(weight * fmean(scale.to(value) for value in sample.values.values()) for weight, sample in mean)
+
+
+def _told(scale: Scale, mean: Mean) -> float:
+    """In the score's own unit: a cell's mean as it is, one of several cells by way of the scale."""
+    if len(mean) == 1:
+        return fmean(mean[0][1].values.values())
+    return float(scale.back(np.array(sum(weight * scale.to(fmean(sample.values.values())) for weight, sample in mean))))
 
 
 def _difference(scale: Scale, centres: tuple[float, float], error: Error, alone: tuple[float, float],
@@ -146,52 +193,70 @@ def _scale(metric: str, samples: Sequence[Sample]) -> Scale:
     return scale_of(metric, max((sample.sentences for sample in samples), default=0) or UNKNOWN_SENTENCES)
 
 
-def _errors(metric: str, scale: Scale, samples: Sequence[Sample]) -> list[Error | None]:
-    """Of the mean of each sample, on the scale; None of less than two seeds. A sample that comes twice counts once."""
-    seeds = sorted({seed for sample in samples for seed in sample.values})
-    rows = [tuple(scale.to(sample.values[seed]) if seed in sample.values else math.nan for seed in seeds)
-            for sample in samples]
+def _errors(metric: str, scale: Scale, means: Sequence[Mean]) -> list[Error | None]:
+    """Of each mean, on the scale; None of less than two seeds. One that comes twice counts once."""
+    seeds = sorted({seed for mean in means for _, sample in mean for seed in sample.values})
+    rows = [_row(scale, mean, seeds) for mean in means]
     distinct = {str(row): row for row in rows}
     of_seeds = dict(zip(distinct, moderated(list(distinct.values())), strict=True))
     return [None if (variance := of_seeds[str(row)]) is None else
-            _error(variance, len(sample.values), _of_sentences(metric, scale, sample, None))
-            for sample, row in zip(samples, rows, strict=True)]
+            _error(variance.value / int(np.isfinite(row).sum()), variance.degrees, _of_sentences(metric, scale, mean))
+            for mean, row in zip(means, rows, strict=True)]
 
 
-def _error(of_seeds: Variance, seeds: int, of_sentences: Variance) -> Error:
-    """Of a mean over so many seeds."""
-    return Error((Variance(of_seeds.value / seeds, of_seeds.degrees), of_sentences))
+def _row(scale: Scale, mean: Mean, seeds: Sequence[int]) -> list[float]:
+    """By seed, on the scale; NaN where a cell has no value."""
+    row = [sum(weight * scale.to(sample.values[seed]) if seed in sample.values else math.nan for weight, sample in mean)
+           for seed in seeds]
+    return row if len(mean) == 1 else [round(value, _DIGITS) for value in row]
 
 
-def _in_common(a: Sample, b: Sample) -> tuple[Sample, Sample]:
-    """Both, with the seeds that both have, in one order."""
-    seeds = sorted(set(a.values) & set(b.values))
-    return (Sample({seed: a.values[seed] for seed in seeds}, a.influences, a.sentences),
-            Sample({seed: b.values[seed] for seed in seeds}, b.influences, b.sentences))
+def _error(of_seeds: float, degrees: float, of_sentences: Sequence[Variance]) -> Error:
+    """Of a mean over seeds, of which this is the variance that they leave."""
+    return Error((Variance(of_seeds, degrees), *of_sentences))
 
 
-def _of_sentences(metric: str, scale: Scale, a: Sample, b: Sample | None) -> Variance:
-    """What the choice of the test sentences adds to the variance of the mean (of a, or of a − b) over seeds.
+def _in_common(upper: Mean, lower: Mean) -> tuple[Mean, Mean]:
+    """Both, with the seeds that all their cells have, in one order."""
+    seeds = sorted(set.intersection(*(set(sample.values) for _, sample in [*upper, *lower])))
+    a, b = ([(weight, replace(sample, values={seed: sample.values[seed] for seed in seeds})) for weight, sample in mean]
+            for mean in (upper, lower))
+    return a, b
+
+
+def _of_sentences(metric: str, scale: Scale, weighted: Mean) -> list[Variance]:
+    """What the choice of the test sentences adds to the variance of a weighted sum of cells, a part for each set of
+    sentences."""
+    seeds = list(weighted[0][1].values)
+    if not all(seed in sample.influences for _, sample in weighted for seed in seeds):
+        return [_NONE]
+    sets: dict[str, list[tuple[float, Sample]]] = {}
+    for weight, sample in weighted:
+        sets.setdefault(sample.data, []).append((weight, sample))
+    found = [_of_set(metric, scale, cells, seeds) for cells in sets.values()]
+    return [_NONE] if any(variance is None for variance in found) else [one for one in found if one is not None]
+
+
+def _of_set(metric: str, scale: Scale, weighted: Mean, seeds: Sequence[int]) -> Variance | None:
+    """The part of one set of sentences; None where it cannot be known.
 
     The sentences' effect is the same in all runs: of the variance of its mean over seeds, what seeds × sentences put
     there is taken off, as the seeds' own variance has it already. Of a proportion, half a sentence more counts as moved
-    on each side, so that 100 against 100 is not known to the last digit (Agresti and Min 2005).
+    in each cell, so that 100 against 100 is not known to the last digit (Agresti and Min 2005).
     """
-    sides = [side for side in (a, b) if side is not None]
-    if not all(seed in side.influences for side in sides for seed in a.values):
-        return _NONE
-    tables = [np.stack([scale.slope(side.values[seed]) * side.influences[seed] for seed in a.values]) for side in sides]
+    tables = [weight * np.stack([scale.slope(sample.values[seed]) * sample.influences[seed] for seed in seeds])
+              for weight, sample in weighted]
     if len({table.shape for table in tables}) > 1:
-        return _NONE
-    table = tables[0] - tables[1] if b is not None else tables[0]
-    seeds, count = table.shape
+        return None
+    table = sum(tables[1:], start=tables[0])
+    count = table.shape[1]
     if count < 2:
-        return _NONE
+        return None
     mean = table.mean(axis=0)
     rest = table - mean - table.mean(axis=1, keepdims=True) + table.mean()
-    own = float(mean.var(ddof=1)) - float((rest**2).sum()) / (max(seeds - 1, 1) * (count - 1)) / seeds
+    own = float(mean.var(ddof=1)) - float((rest**2).sum()) / (max(len(seeds) - 1, 1) * (count - 1)) / len(seeds)
     value = max(0.0, own) / count
     if score_of(metric) in PROPORTIONS:
-        slopes = [fmean(scale.slope(value) for value in side.values.values()) for side in sides]
+        slopes = [weight * fmean(scale.slope(value) for value in sample.values.values()) for weight, sample in weighted]
         value = max(value, _HALF_A_SENTENCE * sum((slope * 100 / scale.sentences) ** 2 for slope in slopes))
     return Variance(value, count - 1)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pellucid.ablate.results import Result, Run, is_lower_better
+from pellucid.ablate.scales import unit_of
 from pellucid.ablate.study import Study
 from pellucid.inspection.style import COLOURS, LINES, as_png, drawing, log_scale
 from pellucid.train.journal import read_metrics
@@ -117,7 +118,8 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         better = "left" if is_lower_better(metric) else "right"
-        axes.set(xlabel=f"{metric}: difference to the baseline ({better} of 0 is better)",
+        unit = ", ".join(filter(None, (unit_of(metric), f"{better} of 0 is better")))
+        axes.set(xlabel=f"{metric}: difference to the baseline ({unit})",
                  title="Effects with 95 % intervals; blue: p ≤ 0.05 after Holm; small ticks: seeds; † confounded")
         axes.grid(visible=True, axis="x")
         return as_png(figure)
@@ -140,7 +142,8 @@ def over_test_sets(study: Study, results: Sequence[Result], score: str) -> bytes
             if curve:
                 _band(axes, curve, colour, result.cell.label, LINES[max(i - 1, 0) // 6 % len(LINES)])
         axes.set_xticks(range(len(sets)), sets)
-        axes.set(xlabel="test set", ylabel=score, title=f"{score}: mean over seeds, band from lowest to highest")
+        unit = ", ".join(filter(None, (score, unit_of(score))))
+        axes.set(xlabel="test set", ylabel=unit, title=f"{score}: mean over seeds, band from lowest to highest")
         axes.grid(visible=True)
         axes.legend(fontsize=8)
         return as_png(figure)

@@ -26,7 +26,7 @@ class Smallest:
     """The smallest effects on one metric that are found with 80 % power, in its own unit.
 
     Attributes:
-        cells: that are compared, and corrected for.
+        cells: that are compared, or whatever else is tested, and corrected for.
         baseline: the score that they are told from.
         down, up: how far below and above it another cell must be.
         is_relative: they are shares of the baseline, which nobody knows yet.
@@ -45,7 +45,7 @@ def smallest(metric: str, errors: Sequence[Error], baseline: float, scale: Scale
     known = sorted((error for error in errors if error.value > 0), key=lambda error: error.value)
     if not known:
         return None
-    return _told(metric, len(errors), known[len(known) // 2], baseline, scale, is_relative=False)
+    return told(metric, len(errors), known[len(known) // 2], baseline, scale)
 
 
 def expected(metric: str, cells: int, seeds: int) -> Smallest | None:
@@ -60,10 +60,11 @@ def expected(metric: str, cells: int, seeds: int) -> Smallest | None:
     error = Error((Variance(_OF_SEEDS[kind] ** 2 / seeds, degrees), Variance(has_sentences * _OF_SENTENCES**2, 499.0)))
     scale = scale_of(metric, 500)
     start = math.e if score == "perplexity" else _TYPICAL[kind]
-    return _told(metric, cells, error, start, scale, is_relative=kind != "percentage")
+    return told(metric, cells, error, start, scale, is_relative=kind != "percentage")
 
 
-def _told(metric: str, cells: int, error: Error, baseline: float, scale: Scale, is_relative: bool) -> Smallest:
+def told(metric: str, cells: int, error: Error, baseline: float, scale: Scale, is_relative: bool = False) -> Smallest:
+    """From one error, in a family of so many tests."""
     reach, start = found_with(error, 1 - LEVEL / cells), scale.to(baseline)
     down, up = scale.back(np.array([start - reach, start + reach])).tolist()
     return Smallest(metric, cells, baseline, baseline - down, up - baseline, is_relative)

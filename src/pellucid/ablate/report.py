@@ -9,10 +9,11 @@ from pellucid.ablate.agenda import Planned
 from pellucid.ablate.calibrate import MEASUREMENT
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.figures import curves_of, forest, learning_curves, over_test_sets
-from pellucid.ablate.results import A_TOKEN, Result, Run, is_lower_better, is_tested, results_of
-from pellucid.ablate.scales import score_of
+from pellucid.ablate.grid import Grid, grids_of
+from pellucid.ablate.results import Result, Run, results_of
 from pellucid.ablate.study import MEASURED, Study
 from pellucid.ablate.tables import Table, results_csv, tables_of
+from pellucid.ablate.words import in_words
 from pellucid.files import make_folder, read_json, remove_leftovers, write_bytes, write_text
 from pellucid.inspection.html import paragraph, picture, table, text
 from pellucid.inspection.page import Section, page
@@ -21,8 +22,8 @@ Figures = dict[str, tuple[bytes, str]]  # by file name: the PNG and its caption
 
 
 def write_report(study: Study, cells: Sequence[Cell], planned: Sequence[Planned], command: str, out: Path,
-                 operations: Mapping[str, float]) -> list[Result]:
-    """Writes everything into `out`, from what the runs have come to so far; gives the results.
+                 operations: Mapping[str, float]) -> tuple[list[Result], list[Grid]]:
+    """Writes everything into `out`, from what the runs have come to so far; gives the results, and what the grid says.
 
     Args:
         command: the command line that made the study, for the reader.
@@ -30,8 +31,10 @@ def write_report(study: Study, cells: Sequence[Cell], planned: Sequence[Planned]
     """
     runs = [(run, run.read()) for run in planned]
     results = results_of(study, cells, runs, operations)
+    grids = grids_of(study, results, runs)
     figures = _figures(study, results, runs)
-    facts, tables, words = _facts(study, runs, command), tables_of(study, results), in_words(study, results)
+    facts, words = _facts(study, runs, command), in_words(study, results, grids)
+    tables = tables_of(study, results, grids)
     make_folder(out / "figures")
     remove_leftovers(out / "figures")
     for name, (png, _) in figures.items():
@@ -42,7 +45,7 @@ def write_report(study: Study, cells: Sequence[Cell], planned: Sequence[Planned]
     write_text(out / "report.md", _markdown(study, facts, words, tables, figures, runs))
     write_text(out / "report.tex", "\n".join(latex(each) for each in tables))
     write_text(out / "report.html", _html(study, facts, words, tables, figures, runs))
-    return results
+    return results, grids
 
 
 def title_of(study: Study) -> str:
@@ -50,60 +53,12 @@ def title_of(study: Study) -> str:
     return study.about.get("title", study.name)
 
 
-def in_words(study: Study, results: Sequence[Result]) -> list[str]:
-    """What the tests say, in sentences: of each score, then what else a reader must know."""
-    compared = [result for result in results if not result.cell.is_baseline]
-    said = []
-    if len(study.seeds) == 1:
-        said.append("There is one seed, so nothing can be said about chance: no interval, no test, only a hint.")
-    else:
-        said += [sentence for metric in study.metrics if metric not in MEASURED
-                 for sentence in _verdicts(metric, compared)]
-    if again := [result.cell.label for result in compared if result.is_baseline_again]:
-        said.append(f"Same outputs as the baseline, seed by seed: nothing to test, and nothing corrected for: "
-                    f"{'; '.join(again)}.")
-    others = [result.cell.label for result in compared if result.is_other_vocabulary]
-    if others and (metrics := [metric for metric in study.metrics if score_of(metric) in A_TOKEN]):
-        said.append(f"Not comparable by {' and '.join(metrics)}, a mean over tokens, as the tokenizer differs: "
-                    f"{'; '.join(others)}.")
-    if confounded := [result.cell.label for result in compared if result.confounded]:
-        said.append("Confounded, as parameters, tokens, operations or pretraining differ too: "
-                    f"{'; '.join(confounded)}.")
-    if (shared := max((result.at_once for result in results), default=1)) > 1:
-        said.append(f"Speeds were measured while {shared} runs shared the machine, and are confounded by what ran "
-                    "beside them.")
-    if diverged := [f"{result.cell.label} ({len(result.diverged)} of {len(study.seeds)})"
-                    for result in results if result.diverged]:
-        said.append(f"Diverged: {'; '.join(diverged)}.")
-    if missing := sum(result.missing for result in results):
-        said.append(f"Not finished: {missing} runs are still to be done, and the report is of the others.")
-    return said
-
-
-def _verdicts(metric: str, compared: Sequence[Result]) -> list[str]:
-    """One metric's cells by what their tests say."""
-    groups: dict[str, list[str]] = {"worse than the baseline beyond chance": [],
-                                    "better than the baseline beyond chance": [],
-                                    "not told apart by so many seeds (which is not to say equal)": [],
-                                    "without a test": []}
-    worse, better, apart, alone = groups
-    for result in (result for result in compared if is_tested(result, metric)):
-        score = result.scores[metric]
-        if score.test is None or score.p is None:
-            groups[alone].append(result.cell.label)
-        elif not score.differs:
-            groups[apart].append(result.cell.label)
-        else:
-            is_worse = (score.test.difference.mean > 0) == is_lower_better(metric)
-            groups[worse if is_worse else better].append(result.cell.label)
-    return [f"{metric}, {verdict}: {'; '.join(labels)}." for verdict, labels in groups.items() if labels]
-
-
 def _figures(study: Study, results: Sequence[Result], runs: Sequence[Run]) -> Figures:
     found = {"curves.png": (learning_curves(results, curves_of(runs)), "Learning curves of all cells.")}
     for metric in study.metrics:
         found[f"effects-{metric.replace('.', '-')}.png"] = (forest(metric, results), f"Effects on {metric}.")
-    for score in dict.fromkeys(metric.split(".")[1] for metric in study.metrics):
+    for score in dict.fromkeys(metric.partition(".")[2] for metric in study.metrics
+                               if metric not in MEASURED):
         found[f"test-sets-{score}.png"] = (over_test_sets(study, results, score), f"{score} over the test sets.")
     return {name: (png, caption) for name, (png, caption) in found.items() if png is not None}
 

@@ -17,6 +17,7 @@ from pellucid.ablate.sentences import sentence_influences
 from pellucid.ablate.study import LOWER_IS_BETTER, MEASURED, Study
 from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.evaluate.holm import holm
+from pellucid.files import read_json
 
 Run = tuple[Planned, Outcome]
 A_TOKEN = ("loss", "perplexity")  # scores that are a mean over tokens
@@ -107,7 +108,7 @@ def results_of(study: Study, cells: Sequence[Cell], runs: Sequence[Run],
     plain = {cell.label: _alone(cell, by_cell[cell.label], operations.get(cell.label)) for cell in cells}
     results = [_beside(plain[cell.label], plain[cell.baseline], by_cell) for cell in cells]
     for metric in study.metrics:
-        results = _with_scores(metric, results, {label: _sample(metric, found) for label, found in by_cell.items()})
+        results = _with_scores(metric, results, {label: sample_of(metric, found) for label, found in by_cell.items()})
     return results
 
 
@@ -141,12 +142,12 @@ def _beside(result: Result, baseline: Result, by_cell: Mapping[str, Sequence[Run
         return result
     here, there = by_cell[result.cell.label], by_cell[baseline.cell.label]
     is_again = not result.missing and not baseline.missing and _outputs(here) == _outputs(there)
-    is_other = _vocabulary(result.cell.config) != _vocabulary(baseline.cell.config)
+    is_other = vocabulary(result.cell.config) != vocabulary(baseline.cell.config)
     return replace(result, is_baseline_again=is_again, is_other_vocabulary=is_other,
                    confounded=confounds(_costs(result), _costs(baseline)))
 
 
-def _vocabulary(config: RunConfig) -> TokenizerConfig:
+def vocabulary(config: RunConfig) -> TokenizerConfig:
     """What decides on the tokens that scores are over; how they are sampled in training does not."""
     return replace(config.tokenizer, sampling=TokenizerConfig().sampling)
 
@@ -164,7 +165,8 @@ def _outputs(runs: Sequence[Run]) -> dict[int, dict[str, dict[str, float]] | Non
              for data, found in outcome.scores.items()} for planned, outcome in runs}
 
 
-def _sample(metric: str, runs: Sequence[Run]) -> Sample:
+def sample_of(metric: str, runs: Sequence[Run]) -> Sample:
+    """One metric of the runs of a cell."""
     found = {planned.config.seed: outcome.value(metric) for planned, outcome in runs}
     values = {seed: value for seed, value in found.items() if value is not None}
     data, _, score = metric.partition(".")
@@ -173,7 +175,14 @@ def _sample(metric: str, runs: Sequence[Run]) -> Sample:
     tables = {planned.config.seed: sentence_influences(planned, data) for planned, _ in runs
               if planned.config.seed in values}
     count = next((int(outcome.scores[data]["n"]) for _, outcome in runs if "n" in outcome.scores.get(data, {})), 0)
-    return Sample(values, {seed: rows[score] for seed, rows in tables.items() if score in rows}, count)
+    return Sample(values, {seed: rows[score] for seed, rows in tables.items() if score in rows}, count,
+                  _test_data(runs) if data == "test" else "")
+
+
+def _test_data(runs: Sequence[Run]) -> str:
+    """The digest of the test data, as the first run knows it that does; further test sets are the same for all."""
+    paths = (planned.folder / "data.json" for planned, _ in runs)
+    return next((str(read_json(path).get("test", {}).get("sha256", "")) for path in paths if path.exists()), "")
 
 
 def _with_scores(metric: str, results: Sequence[Result], samples: Mapping[str, Sample]) -> list[Result]:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 PERCENTAGES = ("bleu", "chrf", "meteor", "exact", "accuracy", "macro_f1")
 PROPORTIONS = ("exact", "accuracy")  # a sentence counts, or does not
+UNITS = {"loss": "nats", "nats_per_character": "nats", "perplexity": "", "tokens_per_second": "tokens/s",
+         "seconds": "s"}  # and points elsewhere
 _LEAST = 1e-9  # what is less is taken for this, before a logarithm
 _MOST = 700.0  # the exponential of more is infinite
 
@@ -68,6 +70,11 @@ class Scale:
 def score_of(metric: str) -> str:
     """What a metric is of, whatever the data and the letter case: ``chrf`` of ``test.chrf_lowercase``."""
     return metric.rsplit(".", 1)[-1].removesuffix("_lowercase")
+
+
+def unit_of(metric: str) -> str:
+    """What a metric is counted in: nats (a token, or a character), points of a percentage; nothing for a perplexity."""
+    return UNITS.get(score_of(metric), "points")
 
 
 def scale_of(metric: str, sentences: int) -> Scale:

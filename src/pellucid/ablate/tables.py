@@ -5,14 +5,14 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pellucid.ablate.effects import Interval
+from pellucid.ablate.cells import told_level
+from pellucid.ablate.grid import Effect, Grid
 from pellucid.ablate.power import LEVEL, Smallest
-from pellucid.ablate.results import Result, Run, is_lower_better, smallest_effects
-from pellucid.ablate.scales import score_of
+from pellucid.ablate.results import Result, Run, smallest_effects
+from pellucid.ablate.scales import scale_of, unit_of
 from pellucid.ablate.study import MEASURED, Study
+from pellucid.ablate.telling import NONE, arrow, better, counted, number, probability, signed, span
 from pellucid.train.journal import duration
-
-NONE = "–"
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,11 @@ class Table:
     numbers: tuple[int, ...]
 
 
-def tables_of(study: Study, results: Sequence[Result]) -> list[Table]:
-    """The overview, a table a metric, the cells, what the study could have found, and what diverged, if anything."""
+def tables_of(study: Study, results: Sequence[Result], grids: Sequence[Grid]) -> list[Table]:
+    """The overview, a table a metric, what the grid says of each, the cells, what the study could have found, and what
+    diverged, if anything."""
     tables = [overview(study, results), *(metric_table(metric, results) for metric in study.metrics),
-              cells_table(results)]
+              *(grid_table(study, grid) for grid in grids), cells_table(results)]
     further = [smallest_table(smallest_effects(study, results)), divergences(results)]
     return tables + [table for table in further if table.rows]
 
@@ -50,8 +51,8 @@ def overview(study: Study, results: Sequence[Result]) -> Table:
         lead = "One seed: there is no interval and no test, and a difference may be chance."
     if "validation.loss" in study.metrics:
         lead += " validation.loss is the best of several looks during training, so it flatters all cells a little."
-    return Table("Overview", lead, ("cell", *(f"{metric} {arrow(metric)}" for metric in study.metrics)), tuple(rows),
-                 tuple(range(1, len(study.metrics) + 1)))
+    head = ("cell", *(f"{_with_unit(metric)} {arrow(metric)}" for metric in study.metrics))
+    return Table("Overview", lead, head, tuple(rows), tuple(range(1, len(study.metrics) + 1)))
 
 
 def metric_table(metric: str, results: Sequence[Result]) -> Table:
@@ -66,22 +67,47 @@ def metric_table(metric: str, results: Sequence[Result]) -> Table:
                      NONE if test is None else signed(metric, test.difference.mean),
                      span(metric, None if test is None else test.difference, True),
                      probability(test.p if test else None), probability(score.p) + (" *" if score.differs else "")))
-    better = "lower" if is_lower_better(metric) else "higher"
     whole = all(result.scores[metric].with_sentences for result in results if result.scores[metric].values)
     over = "seeds and test sentences" if whole else "seeds alone"
     lead = ("Difference: the cell's minus the baseline's, seed by seed; p of the paired test, then after Holm's "
             f"correction over the cells of this table. Intervals and tests are over {over}.")
     if metric in MEASURED and (shared := max((result.at_once for result in results), default=1)) > 1:
         lead += f" Measured while {shared} runs shared the machine: what ran beside a cell weighs on it."
-    return Table(f"{metric} ({better} is better)", lead,
+    return Table(f"{metric} ({better(metric)})", lead,
                  ("cell", "seeds", "mean", "95 % interval", "difference", "95 % interval", "p", "p, Holm"), tuple(rows),
                  tuple(range(1, 8)))
 
 
+def grid_table(study: Study, grid: Grid) -> Table:
+    """Main effects and interactions on one metric."""
+    metric, effects = grid.metric, [*grid.main, *(effect for pair in grid.pairs for effect in pair.interactions)]
+    rows = []
+    for effect in effects:
+        test = effect.test
+        on_scale = NONE if test is None or test.on_scale is None else f"{test.on_scale:+.4f}".replace("-", "−")
+        reach = NONE if test is None or test.error is None else f"± {test.error.reach():.4f}"
+        rows.append((_effect(study, effect), NONE if test is None else signed(metric, test.difference.mean),
+                     span(metric, None if test is None else test.difference, True), on_scale, reach,
+                     probability(test.p if test else None), probability(effect.p) + (" *" if effect.differs else "")))
+    scale = scale_of(metric, 500).kind
+    lead = ("A level alone: what it does in place of the baseline's, on average over all levels of the other factors. "
+            "Two with ×: what both come to beyond the sum of what each does alone. Both are measured, added up and "
+            f"tested on the metric's scale ({scale}), and told in its unit: of an interaction, the score minus the one "
+            "that the sum would give. p, Holm: over the rows of this table.")
+    return Table(f"Main effects and interactions: {metric} ({better(metric)})", lead,
+                 ("effect", "difference", "95 % interval", "on the scale", "95 % interval", "p", "p, Holm"),
+                 tuple(rows), tuple(range(1, 7)))
+
+
+def _effect(study: Study, effect: Effect) -> str:
+    """``post-norm × 3 layers``."""
+    return " × ".join(told_level(study, factor, level) for factor, level in effect.contrast.levels.items())
+
+
 def smallest_table(effects: Sequence[Smallest]) -> Table:
     """What the study could have found."""
-    rows = tuple((each.metric, str(each.cells), number(each.metric, each.baseline), lost(each), gained(each))
-                 for each in effects)
+    rows = tuple((_with_unit(each.metric), str(each.cells), number(each.metric, each.baseline), lost(each),
+                  gained(each)) for each in effects)
     return Table("Smallest effects that would be found",
                  "A cell that truly lies this far from the baseline is told apart in four of five such studies, after "
                  "Holm's correction; from the middle one of the errors that were seen. Smaller ones may well be there.",
@@ -148,43 +174,12 @@ def results_csv(study: Study, runs: Sequence[Run]) -> str:
     return text.getvalue()
 
 
+def _with_unit(metric: str) -> str:
+    return ", ".join(filter(None, (metric, unit_of(metric))))
+
+
 def _named(result: Result) -> str:
     notes = [f"{len(result.diverged)} diverged"] if result.diverged else []
     notes += [f"{result.missing} to be done"] if result.missing else []
     notes += ["same outputs as the baseline"] if result.is_baseline_again else []
     return result.cell.label + (f" ({', '.join(notes)})" if notes else "")
-
-
-def arrow(metric: str) -> str:
-    """Which way is better."""
-    return "↓" if is_lower_better(metric) else "↑"
-
-
-def number(metric: str, value: float) -> str:
-    """A value with the digits that its metric deserves."""
-    score = score_of(metric)
-    digits = {"loss": 4, "perplexity": 3, "tokens_per_second": 0, "seconds": 1}.get(score, 2)
-    return f"{value:,.{digits}f}".replace("-", "−")
-
-
-def signed(metric: str, value: float) -> str:
-    """A difference, with its sign."""
-    return ("+" if value > 0 else "") + number(metric, value)
-
-
-def span(metric: str, interval: Interval | None, is_difference: bool) -> str:
-    """``0.41 to 0.55``."""
-    if interval is None or interval.low is None or interval.high is None:
-        return NONE
-    told = signed if is_difference else number
-    return f"{told(metric, interval.low)} to {told(metric, interval.high)}"
-
-
-def probability(p: float | None) -> str:
-    """``0.013``, ``< 0.001``."""
-    return NONE if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def counted(value: float | None) -> str:
-    """``1,234``."""
-    return NONE if value is None else f"{value:,.0f}"

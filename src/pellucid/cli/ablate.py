@@ -42,6 +42,7 @@ def main(program: str, words: Sequence[str]) -> int:
         _list(arguments.json)
         return 0
     from pellucid.ablate.ablate import ablate, dry_run
+    from pellucid.ablate.grid import as_data as grid_as_data
     from pellucid.ablate.processes import Stopped, cores
     from pellucid.ablate.results import as_data, smallest_effects
     from pellucid.ablate.study import read_study
@@ -61,20 +62,22 @@ def main(program: str, words: Sequence[str]) -> int:
         return 0
     command = shlex.join([*program.split(), *words])
     try:
-        results = ablate(study, out, jobs, command, reporter)
+        results, grids = ablate(study, out, jobs, command, reporter)
     except Stopped as stop:
         print(f"pellucid: {stop}; what is done is kept. To go on:\n  {command}", file=sys.stderr)
         return 128 + stop.number
     if arguments.json:
         print(json.dumps({"study": study.name, "report": str(out / "report.html"),
                           "cells": [as_data(result) for result in results],
+                          "grid": [grid_as_data(grid) for grid in grids],
                           "smallest_effects": [asdict(each) for each in smallest_effects(study, results)]},
                          ensure_ascii=False))
     else:
-        from pellucid.ablate.report import in_words, markdown
+        from pellucid.ablate.report import markdown
         from pellucid.ablate.tables import overview
+        from pellucid.ablate.words import in_words
 
-        print(markdown(overview(study, results)) + "\n" + "\n".join(in_words(study, results)))
+        print(markdown(overview(study, results)) + "\n" + "\n".join(in_words(study, results, grids)))
         print(f"\n{out / 'report.html'}: open it in a browser; beside it report.md, report.tex, results.csv, figures")
     return 0
 
