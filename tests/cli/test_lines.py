@@ -99,6 +99,7 @@ def test_prefixes(cli: Any, run: Path, tmp_path: Path) -> None:
     assert lines[1] == cli("generate", run, stdin="2\n").out.strip()
     assert lines[2].startswith("5")
     cli(*words, stdin="1\n" * 5).says(3, "fewer prefixes", str(tmp_path / "p.txt"))
+    cli(*words, stdin="1\n" * 2).says(3, "more prefixes than lines of input", str(tmp_path / "p.txt"))
 
 
 def test_generate_as_json(cli: Any, run: Path) -> None:
@@ -106,7 +107,8 @@ def test_generate_as_json(cli: Any, run: Path) -> None:
     objects = [json.loads(line) for line in lines]
     plain = cli("generate", run, "--beam-size", 2, stdin=SOURCES).out.split("\n")[:-1]
     assert [one["text"] for one in objects] == plain
-    assert all(one.keys() == {"text", "score", "tokens", "hypotheses"} for one in objects)
+    assert all(one.keys() == {"line", "source", "text", "score", "tokens", "hypotheses"} for one in objects)
+    assert [(one["line"], one["source"]) for one in objects] == list(enumerate(SOURCES.split("\n")[:-1], start=1))
     assert [len(one["hypotheses"]) for one in objects] == [2, 1, 2, 1, 2]
     first = objects[0]["hypotheses"][0]
     assert (first["text"], first["score"], first["tokens"]) == tuple(objects[0][k] for k in ("text", "score", "tokens"))
@@ -115,9 +117,9 @@ def test_generate_as_json(cli: Any, run: Path) -> None:
 def test_classify_as_json(cli: Any, classifier: Path) -> None:
     lines = cli("classify", classifier, "--json", stdin="aab1\n\nddc2\n").out.splitlines()
     objects = [json.loads(line) for line in lines]
-    assert len(objects) == 3
+    assert [(one["line"], one["text"]) for one in objects] == [(1, "aab1"), (2, ""), (3, "ddc2")]
     for one in objects:
-        assert one.keys() == {"label", "probabilities"}
+        assert one.keys() == {"line", "text", "label", "probabilities"}
         assert one["probabilities"].keys() == {"ab", "dc"}
         assert sum(one["probabilities"].values()) == pytest.approx(1)
         assert one["label"] == max(one["probabilities"], key=one["probabilities"].get)
@@ -133,6 +135,8 @@ def test_score(cli: Any, run: Path, tmp_path: Path) -> None:
     objects = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
     assert len(objects) == 3
     assert [len(one["token_log_probabilities"]) for one in objects] == [3, 2, 1]
+    assert [(one["line"], one["source"], one["target"]) for one in objects] == [(1, "1 2", "1 2"), (2, "", "4"),
+                                                                                (3, "3", "")]
     for one, line in zip(objects, cli(*words).out.splitlines(), strict=True):
         assert {"log_probability", "per_token", "tokens", "token_log_probabilities"} <= one.keys()
         assert one["log_probability"] == pytest.approx(sum(one["token_log_probabilities"]))
@@ -141,6 +145,19 @@ def test_score(cli: Any, run: Path, tmp_path: Path) -> None:
     assert cli(*words, "--output", tmp_path / "out").out == ""
     assert (tmp_path / "out").read_text() == cli(*words).out
 
+
+def test_score_reads_one_side_from_standard_input(cli: Any, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("1 2\n\n3\n")
+    (tmp_path / "t").write_text("1 2\n4\n5\n")
+    wanted = cli("score", run, "--source", tmp_path / "s", "--target", tmp_path / "t", "--json").out
+    assert wanted.count("\n") == 3
+    for piped, name, other, file in (("--source", "s", "--target", "t"), ("--target", "t", "--source", "s")):
+        done = cli("score", run, piped, "-", other, tmp_path / file, "--json", stdin=(tmp_path / name).read_text())
+        assert (done.code, done.out) == (0, wanted)
+    cli("score", run, "--source", "-", "--target", "-").says(2, "cannot both be standard input")
+    words = ("score", run, "--source", "-", "--target", tmp_path / "t")
+    cli(*words, stdin="1\n" * 4).says(3, "fewer targets than lines of input", str(tmp_path / "t"))
+    cli(*words, stdin="1\n" * 2).says(3, "more targets than lines of input", "3 lines, and the input 2")
 
 def test_what_is_generated_has_the_score_that_is_told(cli: Any, run: Path, tmp_path: Path) -> None:
     one = json.loads(cli("generate", run, "--json", stdin="1 2 3\n").out)["hypotheses"][0]

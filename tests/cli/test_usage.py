@@ -90,6 +90,15 @@ def test_words_that_do_not_go_together_are_refused(cli: Any, words: list[str]) -
     cli(*words).says(2, "where:")
 
 
+@pytest.mark.parametrize(("words", "meant"), [
+    ("--sample --seed 3", ["--seed", "--decode.seed"]), ("--seed=3", ["no flag --seed here", "--decode.seed"]),
+    ("--temperature 2", ["--temperature", "--decode.temperature"]), ("--max-length 2", ["--decode.max_length"]),
+    ("--top_k=2", ["--top_k", "--decode.top_k"]), ("--train.steps 3", ["--train.steps", "only --decode keys"]),
+    ("--task seq2seq", ["--task cannot"])])
+def test_a_flag_that_is_a_key_names_itself_and_the_key(cli: Any, words: str, meant: list[str]) -> None:
+    cli("translate", "r", *words.split()).says(2, *meant, "where:")
+
+
 def test_recipes_as_json(cli: Any) -> None:
     recipes = json.loads(cli("recipes", "--json").out)
     assert {"copy", "demo"} <= {recipe["name"] for recipe in recipes}

@@ -23,6 +23,7 @@ from pellucid.model.build import build
 from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 from pellucid.runs.generate import score_targets
+from pellucid.search.beginnings import Beginning
 from pellucid.search.constraints import Rules
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
 from pellucid.search.ranking import best_tokens
@@ -247,7 +248,7 @@ def test_the_engine_keeps_the_weights_it_was_made_with() -> None:
 
 def ranked(logits: torch.Tensor, count: int, min_length: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     rows = len(logits)
-    rules = Rules(SearchOptions(min_length=min_length), SPECIALS, torch.empty(rows, 0), tuple(range(rows)))
+    rules = Rules(SearchOptions(min_length=min_length), SPECIALS, (Beginning(),) * rows, tuple(range(rows)))
     return best_tokens(logits, Rows(torch.arange(rows), torch.full((rows, 1), 9), torch.zeros(rows, 1)), rules, count)
 
 

@@ -21,8 +21,9 @@ from pellucid.errors import PellucidWarning
 from pellucid.model.build import build
 from pellucid.model.stepper import evaluating
 from pellucid.model.transformer import Transformer
+from pellucid.runs.candidates import Generated
 from pellucid.runs.generate import generate, score_targets
-from pellucid.runs.texts import Generated, length_groups
+from pellucid.runs.texts import length_groups
 
 WORDS = "a b c d e f g h".split()
 GREEDY = DecodeConfig(beam_size=1, max_length=10)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.search.beam_search import IMPOSSIBLE, beam_search, extend, is_identity, largest_penalties
+from pellucid.search.beginnings import Beginning
 from pellucid.search.constraints import Rules
 from pellucid.search.options import SearchOptions, length_penalty
 from pellucid.search.search import search
@@ -90,7 +91,7 @@ def test_a_beam_of_one_is_greedy_search(seed: int, lookup_table: Any, specials: 
     # With α = 0 nothing behind the greedy choice can overtake it; for other α a single beam may look past the end.
     table = lookup_table(seed=seed)
     options = SearchOptions(beam_size=1, max_length=8, length_penalty=0.0)
-    rules = Rules(options, specials, torch.empty(3, 0, dtype=torch.int64), (0, 1, 2))
+    rules = Rules(options, specials, (Beginning(),) * 3, (0, 1, 2))
     greedy = search(table, [4, 5, 6], 3, options, specials)
     assert beam_search(table, table.start([4, 5, 6]), rules) == greedy
 

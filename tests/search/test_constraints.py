@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.search.constraints import forbid_end, forbid_repeated_ngrams, forbid_tokens, force_tokens
+from pellucid.search.constraints import allow_only, forbid_end, forbid_repeated_ngrams, forbid_tokens
 
 
 def forbidden(log_p: torch.Tensor) -> list[set[int]]:
@@ -21,18 +21,18 @@ def test_tokens_and_end() -> None:
     assert forbidden(forbid_end(torch.zeros(1, 5), 2, 2, 3)) == [set()]
 
 
-def test_forced_tokens_of_some_rows() -> None:
+def test_some_rows_may_take_certain_tokens_alone() -> None:
     log_p = torch.arange(15.0).view(3, 5)
-    forced = force_tokens(log_p.clone(), torch.tensor([-1, 4, 0]))
-    assert forbidden(forced) == [set(), {0, 1, 2, 3}, {1, 2, 3, 4}]
-    assert forced[0].equal(log_p[0])
-    assert forced[1, 4] == 9
-    assert forced[2, 0] == 10
+    held = allow_only(log_p.clone(), {1: torch.tensor([4]), 2: torch.tensor([3, 0])})
+    assert forbidden(held) == [set(), {0, 1, 2, 3}, {1, 2, 4}]
+    assert held[0].equal(log_p[0])
+    assert held[1, 4] == 9
+    assert (held[2, 0], held[2, 3]) == (10, 13)
 
 
-def test_a_forced_token_stays_forbidden() -> None:
+def test_what_is_forbidden_stays_so() -> None:
     log_p = forbid_tokens(torch.zeros(1, 5), (4,))
-    assert forbidden(force_tokens(log_p, torch.tensor([4]))) == [{0, 1, 2, 3, 4}]
+    assert forbidden(allow_only(log_p, {0: torch.tensor([4])})) == [{0, 1, 2, 3, 4}]
 
 
 @settings(max_examples=200, deadline=None)

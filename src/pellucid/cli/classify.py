@@ -1,8 +1,8 @@
 """pellucid classify RUN"""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
@@ -21,24 +21,30 @@ class Classify:
     output: Path | None = None
     """where to write; standard output if left out"""
     json: bool = False
-    """one JSON object a line: label, probabilities"""
+    """one JSON object a line: line, text, label, probabilities; cut and unknown, if tokens of the line had to be left
+    out, or the model does not know parts of it"""
 
 
 def main(program: str, words: Sequence[str]) -> int:
     """Classifies block by block."""
     arguments = parse(Classify, program, words)
-    from pellucid.cli.lines import blocks_of_lines, line_writer, other_than
+    from pellucid.cli.lines import answer_lines, other_than
+    from pellucid.cli.remarks import marks, remarks
     from pellucid.runs.run import load
 
     other_than(arguments.output, arguments.input)
     run = load(arguments.run)
-    with line_writer(arguments.output) as write:
-        number = 0
-        for block in blocks_of_lines(arguments.input):
-            for text, one in zip(block, run.classify(block, number), strict=True):
-                number += 1
-                if arguments.json:
-                    write(json.dumps(asdict(one), ensure_ascii=False))
-                else:
-                    write(f"{one.label}\t{one.probabilities[one.label]:.4f}" if text.strip() else "")
+
+    def answers(block: list[str], first: int) -> Iterator[str]:
+        found = run.classify(block, first)
+        told.note(first, found)
+        for number, (text, one) in enumerate(zip(block, found, strict=True), start=first + 1):
+            if arguments.json:
+                yield json.dumps({"line": number, "text": text, "label": one.label,
+                                  "probabilities": one.probabilities, **marks(one)}, ensure_ascii=False)
+            else:
+                yield f"{one.label}\t{one.probabilities[one.label]:.4f}" if text.strip() else ""
+
+    with remarks(run.config.model.max_length) as told:
+        answer_lines(arguments.input, arguments.output, answers)
     return 0

@@ -4,8 +4,7 @@ import gc
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import islice
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from pellucid.cli.arguments import parse_with_overrides
 from pellucid.config import DecodeConfig, RunConfig
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.reader import merge
-from pellucid.errors import ConfigError, DataError
+from pellucid.errors import ConfigError
 
 
 @dataclass
@@ -39,45 +38,75 @@ class Generate:
     sample: bool = False
     """draw at random in place of searching for the best"""
     prefix: Path | None = None
-    """a text file: how the output of each line must begin"""
+    """a text file: how the output of each line begins, to the byte; where no space ends a line, its last word may go
+    on, as dorm to dormira"""
+    split_sentences: bool = False
+    """divide each line at the ends of its sentences, and longer ones further, so that nothing is cut; the outputs make
+    one line again"""
     json: bool = False
-    """one JSON object a line: text, score, tokens, hypotheses; and cut, if tokens of the line had to be left out"""
+    """one JSON object a line: line, source, text, score, tokens, hypotheses; cut, if so many tokens of the line had to
+    be left out; unknown and unknown_target, if the model does not know parts of it, or of its prefix"""
     verbose: bool = False
     """say on standard error which decoder runs, in which precision, and why no faster one"""
 
 
 def main(program: str, words: Sequence[str]) -> int:
     """Generates block by block, so that a pipe of any length flows."""
+    _refuse_short_keys(program, words)
     arguments, overrides = parse_with_overrides(Generate, program, words)
-    if set(overrides) - {"decode"}:
-        raise ConfigError("only --decode keys can be given here", where=program)
-    from pellucid.cli.lines import blocks_of_lines, line_writer, other_than
-    from pellucid.data.text_lines import read_lines
+    _refuse_other_keys(program, overrides)
+    from pellucid.cli.lines import Beside, answer_lines, other_than
+    from pellucid.cli.remarks import marks, remarks
     from pellucid.runs.run import load
 
     other_than(arguments.output, arguments.input, arguments.prefix)
     run = load(arguments.run)
     options = search_options(run.config, arguments, overrides)
-    prefixes = None if arguments.prefix is None else read_lines(str(arguments.prefix))
-    number, scores = 0, arguments.json or options.n_best > 1  # whether they are told
+    prefixes = None if arguments.prefix is None else Beside(arguments.prefix, "prefixes")
+    scores = arguments.json or options.n_best > 1  # whether they are told
     if arguments.verbose:
         print(f"pellucid: decoder: {run.route(options=options, has_prefixes=prefixes is not None)}", file=sys.stderr)
-    with line_writer(arguments.output) as write:
-        for block in blocks_of_lines(arguments.input):
-            starts = None if prefixes is None else _as_many(prefixes, len(block), arguments.prefix)
-            for generated in run.generate(block, prefixes=starts, options=options, first=number, scores=scores):
-                number += 1
-                if arguments.json:
-                    told = {"text": generated.text, "score": generated.score, "tokens": generated.tokens,
-                            "hypotheses": [asdict(h) for h in generated.hypotheses]}
-                    write(json.dumps(told | ({"cut": generated.cut} if generated.cut else {}), ensure_ascii=False))
-                elif options.n_best > 1:
-                    for hypothesis in generated.hypotheses:
-                        write(f"{number}\t{hypothesis.score:.4f}\t{_one_line(hypothesis.text)}")
-                else:
-                    write(_one_line(generated.text))
-            gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
+
+    def answers(block: list[str], first: int) -> Iterator[str]:
+        starts = None if prefixes is None else prefixes.take(len(block))
+        found = run.generate(block, prefixes=starts, options=options, first=first, scores=scores)
+        told.note(first, found)
+        for number, (source, one) in enumerate(zip(block, found, strict=True), start=first + 1):
+            if arguments.json:
+                yield json.dumps({"line": number, "source": source, "text": one.text, "score": one.score,
+                                  "tokens": one.tokens, "hypotheses": [asdict(h) for h in one.hypotheses]} | marks(one),
+                                 ensure_ascii=False)
+            elif options.n_best > 1:
+                yield from (f"{number}\t{h.score:.4f}\t{_one_line(h.text)}" for h in one.hypotheses)
+            else:
+                yield _one_line(one.text)
+        gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
+
+    fix = "" if options.split_sentences else "; --split-sentences translates all of it"
+    with remarks(run.config.model.max_length, "prefix", fix) as told:
+        answer_lines(arguments.input, arguments.output, answers)
+    if prefixes is not None:
+        prefixes.end()
     return 0
+
+
+def _refuse_short_keys(program: str, words: Sequence[str]) -> None:
+    """Names the flag that is meant by --seed, --temperature and the like."""
+    known = {field.name for field in fields(DecodeConfig)} - {field.name for field in fields(Generate)}
+    for word in words:
+        name = word.removeprefix("--").partition("=")[0].replace("-", "_")
+        if word.startswith("--") and name in known:
+            raise ConfigError(f"there is no flag {word.partition('=')[0]} here", where=program,
+                              fix=f"say --decode.{name}")
+
+
+def _refuse_other_keys(program: str, overrides: dict[str, Any]) -> None:
+    other = sorted(set(overrides) - {"decode"})
+    if other:
+        section = overrides[other[0]]
+        key = other[0] + (f".{next(iter(section))}" if isinstance(section, dict) else "")
+        raise ConfigError(f"--{key} cannot be given here, only --decode keys", where=program,
+                          why="it was decided when the run was trained", fix="see pellucid train --help")
 
 
 def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, Any]) -> DecodeConfig:
@@ -86,7 +115,8 @@ def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, 
     Raises:
         ConfigError: a value out of range.
     """
-    given = {"beam_size": arguments.beam_size, "n_best": arguments.n_best, "sample": arguments.sample or None}
+    given = {"beam_size": arguments.beam_size, "n_best": arguments.n_best, "sample": arguments.sample or None,
+             "split_sentences": arguments.split_sentences or None}
     decode = merge(overrides.get("decode", {}), {key: value for key, value in given.items() if value is not None})
     if "n_best" in decode and "beam_size" not in decode:
         decode["beam_size"] = max(config.decode.beam_size, decode["n_best"])
@@ -96,9 +126,3 @@ def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, 
 def _one_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")
 
-
-def _as_many(prefixes: Iterator[str], count: int, path: Path | None) -> list[str]:
-    found = list(islice(prefixes, count))
-    if len(found) < count:
-        raise DataError("there are fewer prefixes than lines of input", where=str(path))
-    return found

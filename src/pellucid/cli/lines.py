@@ -2,54 +2,146 @@
 
 import codecs
 import contextlib
+import io
+import select
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO, TextIO
 
-from pellucid.data.text_lines import read_lines
+from pellucid.data.text_lines import MAX_LINE_BYTES, read_lines
 from pellucid.errors import ConfigError, DataError, OutputError
 from pellucid.files import output_errors
 
+STANDARD_INPUT = Path("-")
 _LINES_AT_ONCE = 2048
+_BYTES_AT_ONCE = 2**16  # what a pipe holds
+_PATIENCE = 0.05  # seconds that a line waits for others, to be answered together with them
+
+
+def answer_lines(source: Path | None, output: Path | None,
+                 answers: Callable[[list[str], int], Iterable[str]]) -> None:
+    """Writes what `answers` gives for each block of lines and the number of its first line, counted from 0. All that
+    is known is out before more is read.
+
+    Raises:
+        DataError, OutputError: as of `blocks_of_lines`; the output cannot be written.
+    """
+    first = 0
+    with _open_output(output) as file:
+        for block in blocks_of_lines(source):
+            for line in answers(block, first):
+                print(line, file=file)
+            file.flush()
+            first += len(block)
 
 
 def blocks_of_lines(path: Path | None) -> Iterator[list[str]]:
-    """The lines of a file or of standard input, some at a time; one at a time when a person types them.
+    """The lines of a file or of standard input (None or "-"), many at a time; as many as are there, where they come
+    slowly: each by itself when a person types them.
 
     Raises:
-        DataError: no such file, or bytes that are no UTF-8 (file, line and byte are named).
+        DataError: no such file, bytes that are no UTF-8 (file, line and byte are named), or a line of more than
+            MAX_LINE_BYTES.
         OutputError: standard input is closed.
     """
-    lines = _standard_input() if path is None else read_lines(str(path))
-    is_typed = path is None and sys.stdin is not None and sys.stdin.isatty()
+    if path is not None and path != STANDARD_INPUT:
+        lines = read_lines(str(path))
+        while block := list(islice(lines, _LINES_AT_ONCE)):
+            yield block
+        return
+    if sys.stdin is None:
+        raise OutputError("standard input is closed", fix="give --input FILE, or pipe text in")
+    is_typed = sys.stdin.isatty()
     if is_typed:
-        print("each line is answered as you type it; Ctrl-D ends", file=sys.stderr, flush=True)
-    size = 1 if is_typed else _LINES_AT_ONCE
+        print("type a line of text and press Enter: it is answered at once; Ctrl-D ends", file=sys.stderr, flush=True)
+    yield from _as_they_come(sys.stdin.buffer, 0.0 if is_typed else _PATIENCE)
+
+
+def _as_they_come(stream: BinaryIO, patience: float) -> Iterator[list[str]]:
+    """Blocks of lines; one ends when it is full, or `patience` seconds after its first line came if no more is there
+    then. Nothing is read ahead of what is there, so that fast input fills its pipe while a block is answered."""
     block: list[str] = []
-    for line in lines:
-        block.append(line)
-        if len(block) == size:
+    number, begun, rest, is_over = 0, 0.0, b"", False
+    while not is_over:
+        if block and not _has_more(stream, begun + patience - time.monotonic()):
             yield block
             block = []
+        read = stream.read1(_BYTES_AT_ONCE)  # type: ignore[attr-defined]  # all that is there, or the next that comes
+        is_over = not read
+        *lines, rest = (rest + read).split(b"\n")
+        lines = [line.removesuffix(b"\r") for line in lines] + [rest] * is_over
+        if number == 0 and lines:
+            lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
+        if is_over and not lines[-1]:  # the last line was ended
+            lines.pop()
+        if len(rest) > MAX_LINE_BYTES:
+            raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB",
+                            where=f"standard input:{number + len(lines) + 1}")
+        for line in lines:
+            if not block:
+                begun = time.monotonic()
+            number += 1
+            block.append(_decode(line, number))
+            if len(block) == _LINES_AT_ONCE:
+                yield block
+                block = []
     if block:
         yield block
 
 
-def _standard_input() -> Iterator[str]:
-    if sys.stdin is None:
-        raise OutputError("standard input is closed", fix="give --input FILE, or pipe text in")
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
-        if number == 1:
-            raw = raw.removeprefix(codecs.BOM_UTF8)
-            if not raw:
-                continue
-        try:
-            line = raw.decode("utf-8")
-            yield line[:-2] if line.endswith("\r\n") else line.removesuffix("\n")
-        except UnicodeDecodeError as error:
-            raise DataError("the text is not UTF-8", where=f"standard input:{number}",
-                            why=f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}",
-                            fix="convert it, with iconv for instance") from error
+def _has_more(stream: BinaryIO, seconds: float) -> bool:
+    """Whether there is something to read, or its end, within so many seconds."""
+    try:
+        return bool(select.select([stream], [], [], max(0.0, seconds))[0])
+    except io.UnsupportedOperation:  # it lies in memory, and nothing will ever come
+        return True
+
+
+def _decode(line: bytes, number: int) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError("the text is not UTF-8", where=f"standard input:{number}",
+                        why=f"byte {error.start + 1} of the line is 0x{line[error.start]:02x}",
+                        fix="convert it, with iconv for instance") from error
+
+
+class Beside:
+    """The lines of a file that go beside those of the input, one for one.
+
+    Args:
+        what: they are, in the plural.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._path, self._what, self._lines, self._taken = path, what, read_lines(str(path)), 0
+
+    def take(self, count: int) -> list[str]:
+        """The next ones.
+
+        Raises:
+            DataError: there are fewer.
+        """
+        found = list(islice(self._lines, count))
+        self._taken += len(found)
+        if len(found) < count:
+            raise DataError(f"there are fewer {self._what} than lines of input", where=str(self._path),
+                            why=f"it has {self._taken:,} lines")
+        return found
+
+    def end(self) -> None:
+        """Makes sure that none is left.
+
+        Raises:
+            DataError: there are more.
+        """
+        more = sum(1 for _ in self._lines)
+        if more:
+            raise DataError(f"there are more {self._what} than lines of input", where=str(self._path),
+                            why=f"it has {self._taken + more:,} lines, and the input {self._taken:,}")
 
 
 def other_than(output: Path | None, *inputs: Path | None) -> None:
@@ -65,19 +157,15 @@ def other_than(output: Path | None, *inputs: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """A function that writes one line to a file or to standard output.
+def _open_output(path: Path | None) -> Iterator[TextIO]:
+    """The file to write, or standard output.
 
     Raises:
         OutputError: the file cannot be written.
     """
     if path is None:
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-
-        def write(line: str) -> None:
-            print(line, flush=sys.stdout.isatty())
-
-        yield write
+        yield sys.stdout
         return
     with output_errors(path), path.open("w", encoding="utf-8", newline="\n") as file:
-        yield lambda line: print(line, file=file)
+        yield file

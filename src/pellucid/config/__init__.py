@@ -153,6 +153,7 @@ class DecodeConfig:
     batch_tokens: int = 4096  # source tokens decoded together at most, padding counted
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     exact: bool = False
+    split_sentences: bool = False  # each text is divided at the ends of sentences, and none is cut
 
 
 @dataclass(frozen=True)

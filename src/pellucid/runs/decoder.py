@@ -22,6 +22,7 @@ from pellucid.data.tokenizers.interface import BOS, EOS, PAD
 from pellucid.engine.frozen import Frozen, Refusal, check
 from pellucid.engine.kept import KeptWeights
 from pellucid.errors import PellucidWarning
+from pellucid.search.beginnings import Beginning
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
 ENGINE_TOKENS = 1024  # of a batch's sources: as many as the caches of a processor hold the keys and values of
 Sources = Sequence[NDArray[np.int32]]
-Prefixes = Sequence[Sequence[int]]
+Prefixes = Sequence[Beginning]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS
 from pellucid.model.stepper import evaluating
 from pellucid.model.transformer import Transformer
+from pellucid.runs.candidates import Generated
 from pellucid.runs.decoder import Decoder, Request
-from pellucid.runs.texts import Generated, answers, length_groups, search_options
+from pellucid.runs.texts import answers, length_groups, search_options
 
 
 def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], config: DecodeConfig, max_source: int,
@@ -28,7 +29,7 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
         ValueError: an option out of range, or not as many prefixes as texts.
     """
     decoder = Decoder(Request(lambda: model, search_options(config), config, prefixes is not None))
-    return answers(decoder, tokenizers, texts, max_source, prefixes, progress, first)
+    return answers(decoder, tokenizers, texts, max_source, prefixes, progress, first, config.split_sentences)
 
 
 def score_targets(model: Transformer, pairs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]],

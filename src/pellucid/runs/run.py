@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -19,9 +19,10 @@ from pellucid.engine.frozen import Refusal
 from pellucid.engine.kept import KeptWeights
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import checked_sha256, read_json
+from pellucid.runs.candidates import Generated
 from pellucid.runs.decoder import Decoder, Engines, Request, Route, refuse_kept
 from pellucid.runs.folder import read_config, require_own_parts
-from pellucid.runs.texts import Generated, answers, length_groups, search_options, warn_of_cuts
+from pellucid.runs.texts import answers, length_groups, search_options, unknown_parts, warn_of_cuts
 
 if TYPE_CHECKING:
     from pellucid.model.classifier import Classifier
@@ -32,18 +33,25 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class Classified:
-    """What a classifier says of one text: the label, and the probability of every label."""
+    """What a classifier says of one text: the label, and the probability of every label; and `cut` and `unknown`, as
+    of `Generated`."""
 
     label: str
     probabilities: dict[str, float]
+    cut: int = 0
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Scored:
-    """The log-probability of one given target, in nats: of each of its tokens, eos included, and of the whole."""
+    """The log-probability of one given target, in nats: of each of its tokens, eos included, and of the whole; and
+    `cut`, `unknown` and `unknown_target`, as of `Generated`."""
 
     tokens: tuple[str, ...]
     token_log_probabilities: tuple[float, ...]
+    cut: int = field(default=0, compare=False)
+    unknown: tuple[str, ...] = field(default=(), compare=False)
+    unknown_target: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def log_probability(self) -> float:
@@ -107,7 +115,7 @@ class Run:
 
         Args:
             beam_size, n_best: in place of those in `options`.
-            prefixes: for each text, how its output must begin.
+            prefixes: for each text, how its output begins, to the byte; a last word may go on where no space ends it.
             options: how to search; the run's own `decode` section if left out.
             progress: called with the number of texts done.
             first: the number of the first text, for samples that go on where an earlier call ended.
@@ -117,8 +125,10 @@ class Run:
             ConfigError: the run is a classifier.
             ValueError: an option out of range.
         """
-        decoder = self._decoder(self._options(beam_size, n_best, options), scores, prefixes is not None)
-        return answers(decoder, self.tokenizers, texts, self.config.model.max_length, prefixes, progress, first)
+        options = self._options(beam_size, n_best, options)
+        decoder = self._decoder(options, scores, prefixes is not None)
+        return answers(decoder, self.tokenizers, texts, self.config.model.max_length, prefixes, progress, first,
+                       options.split_sentences)
 
     def route(self, beam_size: int | None = None, n_best: int | None = None, options: DecodeConfig | None = None,
               has_prefixes: bool = False) -> Route:
@@ -163,6 +173,7 @@ class Run:
         model, limit = cast("Classifier", self._loaded()), self.config.model.max_length
         encoded = source_ids(list(texts), self.tokenizers, True)
         warn_of_cuts({first + number: len(ids) for number, ids in enumerate(encoded)}, limit)
+        unknown = unknown_parts(self.tokenizers.source, texts, encoded)
         rows = [np.asarray(ids[:limit], dtype=np.int32) for ids in encoded]
         results: list[Classified | None] = [None] * len(rows)
         device = model.head_2.weight.device
@@ -172,7 +183,8 @@ class Run:
                 logits = model(ids.to(device), None if real is None else real.to(device))
             for i, row in zip(group, logits.softmax(-1).tolist(), strict=True):
                 probabilities = dict(zip(self.tokenizers.labels, row, strict=True))
-                results[i] = Classified(max(probabilities, key=probabilities.__getitem__), probabilities)
+                label = max(probabilities, key=probabilities.__getitem__)
+                results[i] = Classified(label, probabilities, max(0, len(encoded[i]) - limit), unknown[i])
         return [result for result in results if result is not None]
 
     def score(self, sources: Sequence[str], targets: Sequence[str], cut: bool = False, first: int = 0) -> list[Scored]:
@@ -202,8 +214,10 @@ class Run:
         pairs = [(np.asarray(shorten(a, limit), dtype=np.int32), np.asarray(b, dtype=np.int32))
                  for a, b in zip(encoded, wanted, strict=True)]
         found = score_targets(cast("Transformer", self._loaded()), pairs, self.config.decode.batch_tokens)
-        return [Scored(tuple(self.tokenizers.target.pieces(ids)), tuple(row))
-                for ids, row in zip(wanted, found, strict=True)]
+        sides = zip(wanted, found, encoded, unknown_parts(self.tokenizers.source, sources, encoded),
+                    unknown_parts(self.tokenizers.target, targets, wanted), strict=True)
+        return [Scored(tuple(self.tokenizers.target.pieces(ids)), tuple(row), max(0, len(source) - limit), *unknown)
+                for ids, row, source, *unknown in sides]
 
     def _must_be(self, task: Task, verb: str) -> None:
         if self.config.task != task:

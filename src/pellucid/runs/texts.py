@@ -1,67 +1,29 @@
 """Texts in, texts out: tokenise, batch by length, search, put back in order."""
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from pellucid.config import DecodeConfig
 from pellucid.data.corpus import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.data.tokenizers.interface import UNK, Tokenizer
 from pellucid.engine.workers import each
-from pellucid.errors import PellucidWarning
+from pellucid.errors import ConfigError, PellucidWarning
+from pellucid.runs.candidates import EMPTY, Candidate, Generated
 from pellucid.runs.decoder import Decoder
+from pellucid.runs.openings import Opening, Speller
+from pellucid.runs.parts import parts_of, together
 from pellucid.search.options import Hypothesis, SearchOptions
 
 _TOLD = 5  # lines that are told to be cut, one by one
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One way to say it.
-
-    Attributes:
-        text: detokenised.  tokens: its pieces.
-        score: log-probability over the length penalty.  log_probability: of the whole, in nats, eos included.
-        finished: it ended by itself; otherwise it was stopped at `decode.max_length`, and has no eos.
-    """
-
-    text: str
-    tokens: tuple[str, ...]
-    score: float
-    log_probability: float
-    finished: bool = True
-
-
-@dataclass(frozen=True)
-class Generated:
-    """What came out for one line: the best text, and all hypotheses, best first.
-
-    Attributes:
-        cut: tokens of the line that were left out, because the model takes no longer ones.
-    """
-
-    hypotheses: tuple[Candidate, ...]
-    cut: int = 0
-
-    @property
-    def text(self) -> str:
-        """The best hypothesis' text."""
-        return self.hypotheses[0].text
-
-    @property
-    def score(self) -> float:
-        """The best hypothesis' score."""
-        return self.hypotheses[0].score
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The best hypothesis' pieces."""
-        return self.hypotheses[0].tokens
-
-
-EMPTY = Generated((Candidate("", (), 0.0, 0.0),))
+class CutWarning(PellucidWarning):
+    """Texts were longer than the model takes; results say of each how much was left out."""
 
 
 def search_options(config: DecodeConfig, scores: bool = True) -> SearchOptions:
@@ -73,6 +35,9 @@ def search_options(config: DecodeConfig, scores: bool = True) -> SearchOptions:
     Raises:
         ValueError: a value out of range.
     """
+    if config.split_sentences and config.n_best > 1:
+        raise ConfigError("a text that is divided into sentences has one output", where="decode.split_sentences",
+                          why=f"decode.n_best is {config.n_best}", fix="leave one of the two out")
     return SearchOptions(beam_size=config.beam_size, length_penalty=config.length_penalty,
                          min_length=config.min_length, max_length=config.max_length, n_best=config.n_best,
                          no_repeat_ngram=config.no_repeat_ngram, sample=config.sample,
@@ -82,40 +47,53 @@ def search_options(config: DecodeConfig, scores: bool = True) -> SearchOptions:
 
 def answers(decoder: Decoder, tokenizers: Tokenizers, texts: Sequence[str], max_source: int,
             prefixes: Sequence[str] | None = None, progress: Callable[[int], None] = lambda done: None,
-            first: int = 0) -> list[Generated]:
+            first: int = 0, split: bool = False) -> list[Generated]:
     """For each text, what is found for it; an empty line for an empty line.
 
     Args:
         max_source: longer sources are cut to so many tokens, eos among them, with a warning.
-        prefixes: for each text, how its output must begin.
+        prefixes: for each text, how its output must begin; see runs/openings.py.
         progress: called with the number of texts done.
         first: the number of the first text; a sample depends on the seed and on its text's number.
+        split: texts are divided into sentences, and none is cut.
 
     Raises:
         ValueError: not as many prefixes as texts.
     """
     if prefixes is not None and len(prefixes) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(prefixes)} prefixes")
-    filled = [i for i, text in enumerate(texts) if text.strip()]
-    encoded = source_ids([texts[i] for i in filled], tokenizers, classify=False)
-    warn_of_cuts({first + i: len(ids) for i, ids in zip(filled, encoded, strict=True)}, max_source, stacklevel=4)
+    parts = parts_of(texts, tokenizers.source, max_source if split else None)
+    encoded = source_ids([part.text for part in parts], tokenizers, classify=False)
+    warn_of_cuts({first + part.line: len(ids) for part, ids in zip(parts, encoded, strict=True)}, max_source,
+                 stacklevel=4)
     sources = [np.asarray(shorten(ids, max_source), dtype=np.int32) for ids in encoded]
-    starts = tokenizers.target.encode_batch([prefixes[i] for i in filled]) if prefixes else [[]] * len(filled)
-    results = [EMPTY] * len(texts)
-    done = len(texts) - len(filled)
+    speller = Speller(tokenizers.target)
+    openings = [speller.opening(prefixes[part.line] if prefixes and part.number == 0 else "") for part in parts]
+    unknown = unknown_parts(tokenizers.source, [part.text for part in parts], encoded)
+    found: list[Generated] = [EMPTY] * len(parts)
+    left = Counter(part.line for part in parts)  # parts of each text that are still to be done
+    done = len(texts) - len(left)
 
     def decode(group: Sequence[int]) -> list[list[Hypothesis]]:
-        return decoder.search([sources[i] for i in group], [starts[i] for i in group],
-                              [first + filled[i] for i in group])
+        return decoder.search([sources[i] for i in group], [openings[i].beginning for i in group],
+                              [parts[i].drawn_by(first) for i in group])
 
     groups = list(length_groups([len(ids) for ids in sources], decoder.batch_tokens))
-    for group, found in zip(groups, each(decode, groups, decoder.threads, decoder.use_threads), strict=True):
-        for i, hypotheses in zip(group, found, strict=True):
-            results[filled[i]] = Generated(tuple(_candidate(h, tokenizers) for h in hypotheses),
-                                           max(0, len(encoded[i]) - max_source))
-        done += len(group)
+    for group, results in zip(groups, each(decode, groups, decoder.threads, decoder.use_threads), strict=True):
+        for i, hypotheses in zip(group, results, strict=True):
+            said = tuple(_candidate(one, tokenizers.target, openings[i]) for one in hypotheses)
+            found[i] = Generated(said, max(0, len(encoded[i]) - max_source), unknown[i], openings[i].unknown)
+            left[parts[i].line] -= 1
+            done += left[parts[i].line] == 0
         progress(done)
-    return results
+    by_line = groupby(zip(parts, found, strict=True), key=lambda pair: pair[0].line)
+    whole = {line: together([one for _, one in of_line]) for line, of_line in by_line}
+    return [whole.get(line, EMPTY) for line in range(len(texts))]
+
+
+def unknown_parts(tokenizer: Tokenizer, texts: Sequence[str], rows: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
+    """For each text, what of it became UNK in its row of ids."""
+    return [tuple(tokenizer.unknown(text)) if UNK in ids else () for text, ids in zip(texts, rows, strict=True)]
 
 
 def warn_of_cuts(lengths: Mapping[int, int], limit: int, stacklevel: int = 3, line: str = "line") -> None:
@@ -130,13 +108,13 @@ def warn_of_cuts(lengths: Mapping[int, int], limit: int, stacklevel: int = 3, li
     if cut:
         more = f", and {len(cut) - _TOLD:,} more" if len(cut) > _TOLD else ""
         warnings.warn(f"longer than the {limit:,} tokens that the model takes (model.max_length): "
-                      f"{', '.join(cut[:_TOLD])}{more}", PellucidWarning, stacklevel)
+                      f"{', '.join(cut[:_TOLD])}{more}", CutWarning, stacklevel)
 
 
-def _candidate(hypothesis: Hypothesis, tokenizers: Tokenizers) -> Candidate:
+def _candidate(hypothesis: Hypothesis, tokenizer: Tokenizer, opening: Opening) -> Candidate:
     ids = list(hypothesis.tokens)
-    return Candidate(tokenizers.target.decode(ids), tuple(tokenizers.target.pieces(ids)), hypothesis.score,
-                     hypothesis.log_probability, hypothesis.finished)
+    return Candidate(opening.say(ids), tuple(tokenizer.pieces(ids)), hypothesis.score, hypothesis.log_probability,
+                     hypothesis.finished)
 
 
 def length_groups(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -6,12 +6,14 @@ depend on the constraints, and could not be compared with the score of the same 
 tokens: search stops there.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from pellucid.search.beginnings import Beginning
 from pellucid.search.options import SearchOptions, Specials
 
 
@@ -20,18 +22,23 @@ class Rules:
     """What one search obeys.
 
     Args:
-        prefixes: [N, P], the tokens each sentence must begin with, -1 behind a prefix that is shorter than P.
+        beginnings: what the hypotheses of each of the N sentences begin with.
         indices: the caller's number of each of the N sentences.
     """
 
     options: SearchOptions
     specials: Specials
-    prefixes: Tensor
+    beginnings: tuple[Beginning, ...]
     indices: tuple[int, ...]
+
+    @property
+    def longest_beginning(self) -> int:
+        """Tokens after which every hypothesis is free."""
+        return max((len(beginning.choices) for beginning in self.beginnings), default=0)
 
 
 class LastResort(NamedTuple):
-    """The token a row takes when the rules leave it none: the forced one if there is one, else `eos`.
+    """The token a row takes when the rules leave it none: the best that its beginning allows, else `eos`.
 
     So every hypothesis can go on or end, whatever the constraints and the logits.
     """
@@ -54,24 +61,33 @@ def constrain(log_p: Tensor, generated: Tensor, sentences: Tensor, rules: Rules)
         sentences: [R], the position in the batch of each row's sentence.
 
     Raises:
-        ValueError: a special or prefix token is not in the vocabulary.
+        ValueError: a special token or one of a beginning is not in the vocabulary.
     """
     options, specials, length = rules.options, rules.specials, generated.shape[1]
     if length == 0:
         check_vocabulary(log_p.shape[1], rules)
     last_resort = torch.full_like(sentences, specials.eos)
-    forced = None
-    if length < rules.prefixes.shape[1]:
-        forced = rules.prefixes[:, length].to(log_p.device)[sentences]  # [R]
-        last_resort = torch.where(forced >= 0, forced, last_resort)
+    allowed = beginning_tokens(generated, sentences, rules)
+    for row, tokens in allowed.items():
+        last_resort[row] = tokens[log_p[row, tokens].argmax()]
     resort = LastResort(last_resort, log_p.gather(1, last_resort[:, None]).squeeze(1))
 
     log_p = forbid_tokens(log_p, (specials.pad, specials.bos))
     log_p = forbid_end(log_p, length, options.min_length, specials.eos)
     log_p = forbid_repeated_ngrams(log_p, generated, options.no_repeat_ngram)
-    if forced is not None:
-        log_p = force_tokens(log_p, forced)
-    return log_p, resort
+    return allow_only(log_p, allowed), resort
+
+
+def beginning_tokens(generated: Tensor, sentences: Tensor, rules: Rules) -> dict[int, Tensor]:
+    """For each row that is still inside of its beginning, the tokens that may come next."""
+    if generated.shape[1] >= rules.longest_beginning:
+        return {}
+    allowed = {}
+    for row, (tokens, sentence) in enumerate(zip(generated.tolist(), sentences.tolist(), strict=True)):
+        choice = rules.beginnings[sentence].walk(tokens)[1]
+        if choice is not None:
+            allowed[row] = torch.from_numpy(choice.tokens).to(generated.device)
+    return allowed
 
 
 def forbid_tokens(log_p: Tensor, tokens: tuple[int, ...]) -> Tensor:
@@ -100,18 +116,19 @@ def forbid_repeated_ngrams(log_p: Tensor, generated: Tensor, n: int) -> Tensor:
     return log_p
 
 
-def force_tokens(log_p: Tensor, forced: Tensor) -> Tensor:
-    """y_t = forced, where forced [R] is not -1; what another rule forbids stays forbidden (see `LastResort`)."""
-    rows = (forced >= 0).nonzero().squeeze(1)
-    kept = log_p[rows, forced[rows]]
-    log_p[rows] = -torch.inf
-    log_p[rows, forced[rows]] = kept
+def allow_only(log_p: Tensor, allowed: Mapping[int, Tensor]) -> Tensor:
+    """y_t ∈ allowed, in the rows that it names; what another rule forbids stays forbidden (see `LastResort`)."""
+    for row, tokens in allowed.items():
+        kept = log_p[row, tokens]
+        log_p[row] = -torch.inf
+        log_p[row, tokens] = kept
     return log_p
 
 
 def check_vocabulary(vocabulary: int, rules: Rules) -> None:
     """Every id that search may name has a logit."""
     specials = rules.specials
-    largest = max(specials.bos, specials.eos, specials.pad, int(rules.prefixes.amax()) if rules.prefixes.numel() else 0)
+    begun = (int(tokens.max(initial=0)) for beginning in rules.beginnings for tokens in beginning.tokens())
+    largest = max(specials.bos, specials.eos, specials.pad, *begun)
     if largest >= vocabulary:
         raise ValueError(f"token {largest} is not in the vocabulary: the model scores {vocabulary} tokens")

@@ -39,7 +39,7 @@ def best_tokens(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[T
 def _is_simple(logits: Tensor, live: Rows, rules: Rules, count: int) -> bool:
     """Whether the same few tokens are forbidden in every row, and enough are left."""
     length = live.tokens.shape[1]
-    return (length >= rules.prefixes.shape[1] and rules.options.no_repeat_ngram == 0
+    return (length >= rules.longest_beginning and rules.options.no_repeat_ngram == 0
             and count + 3 <= logits.shape[1] and calls.serve(logits))
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from pellucid.search.beam_search import beam_search
+from pellucid.search.beginnings import Beginning, of_tokens
 from pellucid.search.constraints import Rules
 from pellucid.search.greedy import greedy_search
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
@@ -18,7 +19,7 @@ State = TypeVar("State")
 
 
 def search(step: Step[Source, State], source: Source, sentences: int, options: SearchOptions, specials: Specials,
-           prefixes: Sequence[Sequence[int]] | None = None,
+           prefixes: Sequence[Sequence[int] | Beginning] | None = None,
            indices: Sequence[int] | None = None) -> list[list[Hypothesis]]:
     """Sample, search greedily or search with a beam, as `options` say.
 
@@ -27,8 +28,8 @@ def search(step: Step[Source, State], source: Source, sentences: int, options: S
 
     Args:
         source: what `step.start` takes, `sentences` of them.
-        prefixes: for each sentence the tokens its hypotheses begin with; may be empty. A prefix obeys no other rule
-            but the maximum length.
+        prefixes: for each sentence the tokens its hypotheses begin with, or several ways to begin them; may be empty. A
+            prefix obeys no other rule but the maximum length.
         indices: for each sentence a number of its own; the draws and error messages go by it. 0, 1, … if left out.
 
     Returns:
@@ -40,7 +41,7 @@ def search(step: Step[Source, State], source: Source, sentences: int, options: S
     indices = tuple(range(sentences)) if indices is None else tuple(indices)
     if len(indices) != sentences or any(index < 0 for index in indices):
         raise ValueError(f"indices must be {sentences} numbers from 0 up, one a sentence, not {list(indices)}")
-    rules = Rules(options, specials, _padded(prefixes, sentences, specials), indices)
+    rules = Rules(options, specials, _beginnings(prefixes, sentences, specials), indices)
     if sentences == 0:
         return []
     with torch.inference_mode():
@@ -52,17 +53,14 @@ def search(step: Step[Source, State], source: Source, sentences: int, options: S
         return beam_search(step, state, rules)
 
 
-def _padded(prefixes: Sequence[Sequence[int]] | None, sentences: int, specials: Specials) -> Tensor:
-    """[N, P], -1 behind the shorter ones."""
+def _beginnings(prefixes: Sequence[Sequence[int] | Beginning] | None, sentences: int,
+                specials: Specials) -> tuple[Beginning, ...]:
     prefixes = [()] * sentences if prefixes is None else prefixes
     if len(prefixes) != sentences:
         raise ValueError(f"prefixes must be {sentences}, one a sentence, not {len(prefixes)}")
     reserved = (specials.pad, specials.bos, specials.eos)
-    padded = torch.full((sentences, max(map(len, prefixes), default=0)), -1)
-    if padded.shape[1] == 0:
-        return padded
-    for row, prefix in zip(padded, prefixes, strict=True):
-        if any(token < 0 or token in reserved for token in prefix):
-            raise ValueError(f"a prefix must be made of token ids other than {reserved}, not {list(prefix)}")
-        row[: len(prefix)] = torch.as_tensor(prefix, dtype=torch.long)
-    return padded
+    begun = tuple(prefix if isinstance(prefix, Beginning) else of_tokens(prefix) for prefix in prefixes)
+    for tokens in (tokens for beginning in begun for tokens in beginning.tokens()):
+        if (tokens < 0).any() or np.isin(tokens, reserved).any():
+            raise ValueError(f"a prefix must be made of token ids other than {reserved}, not {tokens.tolist()[:9]}")
+    return begun

@@ -37,6 +37,15 @@ class Tokenizer(Protocol):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """One string an id, for pictures."""
 
+    def unknown(self, text: str) -> list[str]:
+        """The parts of a text that become UNK, in their order."""
+
+    def spellings(self) -> list[str]:
+        """What each id adds to a text that `spelled` has made ready; "" for an id that no text becomes."""
+
+    def spelled(self, text: str) -> str:
+        """A text as the spellings of its ids say it, one behind the other, where all of it is known."""
+
     def serialized(self) -> bytes:
         """What is trained, as one file's content."""
 

@@ -16,6 +16,7 @@ from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.errors import ConfigError, DataError
 
 MAX_LINE_BYTES = 65_536  # longer lines are left out of training, not of encoding
+_SPACE = "▁"  # stands for it in pieces
 _THREADS = 4  # a fixed number: the sums of the unigram model depend on how they are divided
 
 
@@ -78,6 +79,17 @@ class SentencePieceTokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [str(self._processor.id_to_piece(i)) for i in ids]
+
+    def unknown(self, text: str) -> list[str]:
+        pieces = self._processor.encode(self._tidy(text), out_type="immutable_proto").pieces
+        return [piece.surface for piece in pieces if piece.id == UNK]
+
+    def spellings(self) -> list[str]:
+        pieces = self.pieces(range(len(SPECIALS), self.size))
+        return [""] * len(SPECIALS) + [piece.replace(_SPACE, " ") for piece in pieces]
+
+    def spelled(self, text: str) -> str:
+        return " " + self._tidy(text)  # add_dummy_prefix
 
     def serialized(self) -> bytes:
         return self._model

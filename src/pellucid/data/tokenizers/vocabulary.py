@@ -49,6 +49,15 @@ class VocabularyTokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._texts[i] for i in ids]
 
+    def unknown(self, text: str) -> list[str]:
+        return [token for token in self._rule.split(self._tidy(text)) if token not in self._ids]
+
+    def spellings(self) -> list[str]:
+        return [""] * len(SPECIALS) + [self._rule.joiner + token for token in self.tokens]
+
+    def spelled(self, text: str) -> str:
+        return self._rule.joiner + self._tidy(text)
+
     def serialized(self) -> bytes:
         return json.dumps({"tokens": self.tokens}, ensure_ascii=False, indent=0).encode("utf-8")
 

@@ -1,0 +1,103 @@
+"""A pipe is answered as it comes: at once where input is slow, in large blocks where it is fast, in order, the same."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid.cli import lines
+from pellucid.cli.lines import blocks_of_lines
+from pellucid.errors import DataError
+
+SECONDS = 60.0
+
+
+@pytest.fixture
+def fed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """A pipe as standard input, and something that writes to it meanwhile: texts, and seconds to wait."""
+    read, write = os.pipe()
+    writers = []
+
+    def feed(*parts: bytes | float) -> None:
+        def run() -> None:
+            for part in parts:
+                time.sleep(part) if isinstance(part, float) else os.write(write, part)
+            os.close(write)
+
+        writers.append(threading.Thread(target=run))
+        writers[0].start()
+
+    with open(read, encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        yield feed
+        for writer in writers:
+            writer.join()
+
+
+@pytest.mark.parametrize("verb", ["translate", "classify"])
+def test_a_line_of_a_pipe_is_answered_before_the_next_is_sent(cli: Any, run: Path, classifier: Path,
+                                                              verb: str) -> None:
+    folder, sent = (run, ["1 2", "", "3 4 5"]) if verb == "translate" else (classifier, ["aab1", "", "dc2"])
+    together = cli(verb, folder, stdin="".join(f"{line}\n" for line in sent)).out.split("\n")
+    with subprocess.Popen([sys.executable, "-m", "pellucid", verb, folder], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line, wanted in zip(sent, together, strict=False):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            assert select.select([process.stdout], [], [], SECONDS)[0], "no answer"
+            assert process.stdout.readline().decode() == f"{wanted}\n"
+        process.stdin.close()
+        assert process.wait(SECONDS) == 0
+
+
+def test_slow_lines_are_blocks_of_their_own(fed: Callable[..., None]) -> None:
+    fed(b"a\n", 0.5, b"b\nc\n", 0.5, b"d", 0.2, b"e\n", 0.5, b"f")
+    assert list(blocks_of_lines(None)) == [["a"], ["b", "c"], ["de"], ["f"]]
+
+
+def test_fast_lines_are_blocks_as_large_as_those_of_a_file(fed: Callable[..., None], tmp_path: Path) -> None:
+    text = b"".join(b"%d %d\n" % (i, i * i) for i in range(20_000))
+    (tmp_path / "file").write_bytes(text)
+    fed(*(text[i : i + 1000] for i in range(0, len(text), 1000)))
+    assert list(blocks_of_lines(None)) == list(blocks_of_lines(tmp_path / "file"))
+
+
+def test_lines_that_never_rest_are_answered_all_the_same(fed: Callable[..., None]) -> None:
+    fed(*[b"a\n", 0.01] * 100)
+    sizes = [len(block) for block in blocks_of_lines(None)]
+    assert sum(sizes) == 100
+    assert max(sizes) < 50
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    (b"", []), (b"\n", [""]), (b"a", ["a"]), (b"a\r\nb\rc\r", ["a", "b\rc\r"]), (b"\xef\xbb\xbf", []),
+    (b"\xef\xbb\xbf\n\xef\xbb\xbfa", ["", "\ufeffa"]), (b"a\n\n", ["a", ""]), ("é\n".encode() * 3, ["é"] * 3)])
+def test_lines_are_what_they_are_in_a_file(fed: Callable[..., None], tmp_path: Path, text: bytes,
+                                           expected: list[str]) -> None:
+    (tmp_path / "file").write_bytes(text)
+    fed(*(text[i : i + 1] for i in range(len(text))))
+    assert [line for block in blocks_of_lines(None) for line in block] == expected
+    if expected:
+        assert [line for block in blocks_of_lines(tmp_path / "file") for line in block] == expected
+
+
+def test_what_is_no_text_is_placed(fed: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    fed(b"a\nb\xff\n")
+    with pytest.raises(DataError, match=r"standard input:2\n.*byte 2 of the line is 0xff"):
+        list(blocks_of_lines(None))
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n" + b"b" * 1001)))
+    with pytest.raises(DataError, match="longer than"):
+        list(blocks_of_lines(None))
