@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pellucid import cache
-from pellucid.cache import cache_folder, lasts, objection
+from pellucid.cache import bound, cache_folder, contents, lasts, limit_bytes, note_use, objection
 from pellucid.errors import PellucidWarning
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are not asked there")
@@ -188,3 +189,49 @@ def test_where_owners_and_modes_mean_nothing_they_are_not_asked(root: Path, monk
     monkeypatch.setattr(cache.sys, "platform", "win32")
     monkeypatch.delattr(os, "geteuid", raising=False)
     assert cache_folder("kernels") == root / "kernels"
+
+
+def keep(root: Path, kind: str, name: str, size: int, used: float) -> Path:
+    """Something in the cache, last used so many seconds ago."""
+    path = root / kind / name
+    path.mkdir(parents=True)
+    (path / "content").write_bytes(bytes(size))
+    for one in (path / "content", path):
+        os.utime(one, (time.time() - used, time.time() - used))
+    return path
+
+
+def test_the_cache_is_bounded_by_last_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "cache"
+    monkeypatch.setenv("PELLUCID_CACHE", str(root))
+    monkeypatch.setenv("PELLUCID_CACHE_GIB", str(2500 / 2**30))
+    oldest, old, fresh = (keep(root, "ids", name, 1000, used) for name, used in (("a", 9e5), ("b", 8e5), ("c", 10)))
+    engine, data = keep(root, "engines", "run/d", 1000, 7e5), keep(root, "hub", "e", 10_000, 9e6)
+    assert {one.path: one.bytes for one in contents()} == {oldest: 1000, old: 1000, fresh: 1000, engine: 1000,
+                                                           data: 10_000}
+    note_use(old)
+    bound()
+    assert [path.exists() for path in (oldest, old, fresh, engine, data)] == [False, True, True, False, True]
+    monkeypatch.setenv("PELLUCID_CACHE_GIB", "0")
+    bound()
+    assert old.exists()  # what was used within the hour stays
+    assert fresh.exists()
+
+
+@pytest.mark.parametrize("given", ["x", "nan", "inf"])
+def test_a_bound_that_is_no_number(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PELLUCID_CACHE_GIB", given)
+    with pytest.warns(PellucidWarning, match=f"PELLUCID_CACHE_GIB is '{given}'"):
+        assert limit_bytes() == 20 * 2**30
+
+
+def test_links_in_the_cache_are_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "text").write_text("mine")
+    (tmp_path / "cache" / "ids").mkdir(parents=True)
+    (tmp_path / "cache" / "ids" / "link").symlink_to(tmp_path / "mine")
+    assert contents() == []
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "none"))
+    assert contents() == []
+    assert not (tmp_path / "none").exists()

@@ -3,20 +3,32 @@
 What lies there is believed: kernels are loaded from it and run. A folder that another user owns or may write to is not
 used, nor a link that another one made; a private folder takes its place for as long as this process runs. Windows keeps
 a user's home from others by itself: nothing is asked of owners and modes there.
+
+What is made without being asked for is bounded: $PELLUCID_CACHE_GIB, 20 if left out; what was used longest ago goes.
 """
 
 import atexit
+import contextlib
 import functools
 import os
 import shutil
 import stat
 import sys
 import tempfile
+import time
+import uuid
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 from pellucid.errors import PellucidWarning, UserError
 
+KINDS = {"ids": "token ids of data", "engines": "packed weights", "digests": "SHA-256 of large files",
+         "hub": "data sets of the Hub", "kernels": "compiled kernels"}
+_PLACES = {"ids": "*", "engines": "*/*", "digests": "*", "hub": "*", "kernels": "*"}  # where each thing of a kind lies
+_BOUNDED = ("ids", "engines", "digests")
+_LIMIT = 20.0  # GiB
+_IN_USE = 3600.0  # seconds since its last use, within which nothing goes by itself
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -43,6 +55,76 @@ def lasts(folder: Path) -> bool:
         return folder.is_relative_to(_root())
     except (OSError, RuntimeError):
         return False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One thing in the cache: of which kind, where, its bytes, and when it was last used, in seconds since 1970."""
+
+    kind: str
+    path: Path
+    bytes: int
+    used: float
+
+
+def root_folder() -> Path | None:
+    """Where the cache is, or would be; None where nobody knows."""
+    try:
+        return _root()
+    except (OSError, RuntimeError):
+        return None
+
+
+def contents() -> list[Kept]:
+    """All that is kept now. Nothing is made, and no link is followed."""
+    root, found = root_folder(), list[Kept]()
+    for kind, pattern in _PLACES.items():
+        for path in sorted((root / kind).glob(pattern)) if root is not None else ():
+            with contextlib.suppress(OSError):  # it has gone meanwhile
+                states = [one.lstat() for one in (path, *path.rglob("*"))] if not path.is_symlink() else []
+                if states:
+                    size = sum(state.st_size for state in states if stat.S_ISREG(state.st_mode))
+                    found.append(Kept(kind, path, size, max(state.st_mtime for state in states)))
+    return found
+
+
+def limit_bytes() -> int:
+    """How much may be kept of what is made without being asked for."""
+    given = os.environ.get("PELLUCID_CACHE_GIB", "")
+    try:
+        gib = float(given or _LIMIT)
+        return int(gib * 2**30)
+    except (ValueError, OverflowError):  # no number, not a number, infinite
+        _tell(f"PELLUCID_CACHE_GIB is {given!r}, which is no number: {_LIMIT:g} is used")
+        return int(_LIMIT * 2**30)
+
+
+def bound() -> None:
+    """Removes what was used longest ago, until no more is kept than may be; nothing that was used within the hour."""
+    kept = sorted((one for one in contents() if one.kind in _BOUNDED), key=lambda one: one.used)
+    over = sum(one.bytes for one in kept) - limit_bytes()
+    for one in kept:
+        if over <= 0 or time.time() - one.used < _IN_USE:
+            break
+        remove(one)
+        over -= one.bytes
+
+
+def remove(one: Kept) -> None:
+    """Takes it away in one step, so that who looks meanwhile finds all of it or nothing."""
+    with contextlib.suppress(OSError):
+        aside = one.path.with_name(f".tmp-{uuid.uuid4().hex}")
+        one.path.replace(aside)
+        if aside.is_dir():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.unlink(missing_ok=True)
+
+
+def note_use(path: Path) -> None:
+    """Remembers that what lies there was used now."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
 
 
 def objection(path: Path) -> str | None:

@@ -35,7 +35,7 @@ def test_no_verb_is_help(cli: Any, words: list[str]) -> None:
         assert f"\n  {verb} " in shown.out
 
 
-@pytest.mark.parametrize("verb", [*VERBS, "tokenizer train", "tokenizer show"])
+@pytest.mark.parametrize("verb", [*VERBS, "tokenizer train", "tokenizer show", "runs clean"])
 def test_every_verb_has_help(cli: Any, verb: str) -> None:
     shown = cli(*verb.split(), "--help")
     assert shown.code == 0

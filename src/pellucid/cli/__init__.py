@@ -20,6 +20,8 @@ VERBS = {
     "evaluate": "score runs on unseen data, with intervals, and compare them",
     "ablate": "run a study: factors × seeds, to a report with intervals and corrected tests",
     "inspect": "look inside a run: figures and one self-contained page",
+    "runs": "list runs with their state, scores and sizes; runs clean frees what nobody needs",
+    "export": "a copy of a run for others: slim, whole and checked",
     "tokenizer": "train or look at a tokenizer on its own",
 }
 _HELP = """\

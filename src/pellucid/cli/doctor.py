@@ -125,7 +125,8 @@ def _facts(facts: dict[str, Any], width: int) -> Iterator[str]:
         f"{machine['free_disk_bytes'] / 2**30:.1f} GiB of disk free; Python {machine['python']}, torch "
         f"{machine['packages']['torch']}", width, 13)
     if run := facts.get("run"):
-        resumes = f"resumes from {run['resumes_from'] or 'the beginning'}"
+        resumes = ("a slim copy, which cannot be resumed" if run["slim"] else
+                   f"resumes from {run['resumes_from'] or 'the beginning'}")
         yield from _wrapped("run", f"{run['whole']} of {_many(run['checkpoints'], 'checkpoint')} whole, best "
                             f"{run['best'] or 'none'}, {resumes}", width, 13)
 

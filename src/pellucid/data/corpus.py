@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.cache import cache_folder
+from pellucid.cache import bound, cache_folder, note_use
 from pellucid.config import RunConfig
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
@@ -115,6 +115,8 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
     folder = cache_folder("ids") / key
     if not _is_whole(folder):
         write_folder(folder, lambda place: _encode(pairs, tokenizers, config, place, progress))
+        bound()
+    note_use(folder)
     report = Report(**read_json(folder / "report.json"))
     if report.kept == 0:
         raise DataError(f"the {pairs.name} data has no usable line", where=str(pairs.describe().get("path", "")),

@@ -18,6 +18,7 @@ from pellucid.files import check_folder, read_json
 from pellucid.model.build import check
 from pellucid.runs.checkpoint import AVERAGE
 from pellucid.runs.folder import read_config, tokenizer_options
+from pellucid.runs.slim import MARK
 from pellucid.train.journal import read_metrics
 from pellucid.train.unseen import check_unseen
 
@@ -104,7 +105,8 @@ def check_run(run: Path, splits: dict[str, Pairs],
     """Whether the files of a run are those that were written, and from where it can be resumed."""
     found: list[Finding] = []
     whole: list[str] = []
-    pointers = {name: _pointed_to(run / f"{name}.json") for name in ("best", "last")}
+    is_slim = (run / MARK).exists()
+    pointers = {name: _pointed_to(run / f"{name}.json") for name in (("best",) if is_slim else ("best", "last"))}
     folders = sorted(path for path in (run / "checkpoints").glob("*") if path.name.startswith(("step-", AVERAGE)))
     for folder in folders:
         progress(f"checking {folder.name}")
@@ -128,7 +130,7 @@ def check_run(run: Path, splits: dict[str, Pairs],
     if not folders:
         found.append(Finding("checkpoint", "note", _WHERE, "nothing has been trained here yet"))
     return found, {"checkpoints": len(folders), "whole": len(whole), "best": pointers["best"],
-                   "resumes_from": steps[-1] if steps else None}
+                   "resumes_from": steps[-1] if steps and not is_slim else None, "slim": is_slim}
 
 
 def _pointed_to(path: Path) -> str | None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from pellucid.cache import cache_folder, lasts, tell_of_damage
+from pellucid.cache import bound, cache_folder, lasts, note_use, tell_of_damage
 from pellucid.engine.frozen import LONGEST, Frozen, Refusal, read, save
 from pellucid.errors import OutputError
 from pellucid.files import remembered_sha256, remove_leftovers
@@ -90,6 +90,7 @@ class KeptWeights:
                 save(frozen(self._longest, LONGEST), self._place)
                 for old in sorted(self._all.iterdir(), key=os.path.getmtime)[:-_MOST]:
                     shutil.rmtree(old, ignore_errors=True)
+                bound()
 
     @cached_property
     def _frozen(self) -> Frozen | None:
@@ -97,4 +98,6 @@ class KeptWeights:
         if found is not None and [found.encoder.vocabulary, found.vocabulary] != self._vocabularies:
             tell_of_damage(self._place, ValueError("its vocabularies are not the tokenizers'"))
             return None
+        if found is not None:
+            note_use(self._place)
         return found

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from pellucid.errors import CheckpointError
 from pellucid.files import check_folder, write_folder, write_json
-
-WEIGHTS = "model.safetensors"
-AVERAGE = "average"  # the folder of the mean of the last checkpoints; every other one has its step in its name
+from pellucid.runs.format import AVERAGE as AVERAGE
+from pellucid.runs.format import WEIGHTS as WEIGHTS
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -1,10 +1,11 @@
 """What a run folder holds besides weights: config.yaml, environment.json, the tokenizer."""
 
+import contextlib
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -84,6 +85,46 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
 def write_config(config: RunConfig, folder: Path) -> None:
     """config.yaml."""
     write_text(folder / "config.yaml", as_yaml(to_mapping(config)))
+
+
+def chosen_checkpoint(folder: Path) -> Path:
+    """The checkpoint whose weights are in use, as best.json says.
+
+    Raises:
+        CheckpointError: there is none yet, or best.json is damaged.
+    """
+    if not (folder / "best.json").exists():
+        raise CheckpointError("this run has no checkpoint yet", where=str(folder),
+                              fix="train it further: the same `pellucid train` command resumes it")
+    best = read_json(folder / "best.json")
+    if not isinstance(best, dict) or Path(str(best.get("checkpoint"))).name != best.get("checkpoint"):
+        raise CheckpointError("best.json is damaged", where=str(folder / "best.json"))
+    return folder / "checkpoints" / str(best["checkpoint"])
+
+
+def missing_places(folder: Path) -> list[Path]:
+    """What would be made for a run in `folder`: it and those of its parents that are not there, from the inside."""
+    return [place for place in (folder, *folder.parents) if not place.exists()]
+
+
+@contextlib.contextmanager
+def taken_back(folder: Path, made: Sequence[Path]) -> Iterator[None]:
+    """A start that fails leaves nothing behind: what was made for it goes again, unless something was trained, or
+    measured, or was there before."""
+    is_new = bool(made) or all(path.name == ".lock" for path in folder.iterdir())
+    try:
+        yield
+    except Exception:
+        if is_new and not has_begun(folder) and not (folder / "metrics.jsonl").exists():
+            for path in folder.iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # somebody has put something there meanwhile
+                for place in made:
+                    place.rmdir()
+        raise
 
 
 def has_begun(folder: Path) -> bool:

@@ -18,17 +18,16 @@ from pellucid.data.tokenizers.interface import EOS
 from pellucid.engine.frozen import Refusal
 from pellucid.engine.kept import KeptWeights
 from pellucid.errors import CheckpointError, ConfigError
-from pellucid.files import checked_sha256, read_json
+from pellucid.files import checked_sha256
 from pellucid.runs.candidates import Generated
 from pellucid.runs.decoder import Decoder, Engines, Request, Route, refuse_kept
-from pellucid.runs.folder import read_config, require_own_parts
+from pellucid.runs.folder import chosen_checkpoint, read_config, require_own_parts
+from pellucid.runs.format import WEIGHTS
 from pellucid.runs.texts import answers, length_groups, search_options, unknown_parts, warn_of_cuts
 
 if TYPE_CHECKING:
     from pellucid.model.classifier import Classifier
     from pellucid.model.transformer import Transformer
-
-WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -270,13 +269,7 @@ def load(folder: str | Path) -> Run:
     folder = Path(folder)
     config = read_config(folder)
     require_own_parts(folder, config)
-    if not (folder / "best.json").exists():
-        raise CheckpointError("this run has no checkpoint yet", where=str(folder),
-                              fix="train it further: the same `pellucid train` command resumes it")
-    best = read_json(folder / "best.json")
-    if not isinstance(best, dict) or Path(str(best.get("checkpoint"))).name != best.get("checkpoint"):
-        raise CheckpointError("best.json is damaged", where=str(folder / "best.json"))
-    checkpoint, tokenizers = folder / "checkpoints" / best["checkpoint"], load_tokenizers(folder / "tokenizer")
+    checkpoint, tokenizers = chosen_checkpoint(folder), load_tokenizers(folder / "tokenizer")
     run = Run(folder, config, tokenizers, Weights(checkpoint.absolute(), checked_sha256(checkpoint, WEIGHTS)))
     if "torch" in sys.modules:  # its work in this process is done with the kernels from now on
         _choose_kernels(config)

@@ -29,11 +29,14 @@ from pellucid.runs.folder import (
     ENDED,
     claim_config,
     has_begun,
+    missing_places,
     prepare_tokenizers,
     require_own_parts,
+    taken_back,
     write_environment,
 )
 from pellucid.runs.run import Run, build_model
+from pellucid.runs.slim import refuse_slim
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, load_checkpoint
 from pellucid.train.finish import finish
@@ -72,9 +75,11 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
     """
     check(config.model)
     keep_primitives()
+    refuse_slim(out)
     source = None if has_begun(out) else source_of(config)
+    made = missing_places(out)
     make_folder(out)
-    with only_writer(out):
+    with only_writer(out), taken_back(out, made):
         before = claim_config(config, out)
         require_own_parts(out, config)
         session = open_session(config, out, source, reporter)
