@@ -177,7 +177,7 @@ def every_override() -> list[tuple[str, Any]]:
         "train.initialize_from": "somewhere",
         "tokenizer.source_language": "fr", "tokenizer.target_language": "fr", "train.betas": [0.8, 0.9],
         "train.monitor": "bleu", "decode.n_best": 2, "model.n_heads": 2, "model.d_key": 16, "decode.top_p": 0.5,
-        "train.epochs": 2, "train.workers": 2,
+        "train.epochs": 2, "train.workers": 2, "train.track": ["tensorboard"],
         "train.batch_sentences": 9, "train.patience": 3, "train.learning_rate": None, "train.clip_norm": None}
     for section, kind in (("data", DataConfig), ("tokenizer", TokenizerConfig), ("model", ModelConfig),
                           ("train", TrainConfig), ("decode", type(RunConfig().decode))):

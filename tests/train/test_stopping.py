@@ -19,6 +19,7 @@ from pellucid.train.checkpoint import CheckpointStore
 from pellucid.train.flow import Flow
 from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.loop import Session, how_ended, is_better, log, show_progress, train_until_done
+from pellucid.train.tracking import Tracking
 from pellucid.train.update import Learner
 
 
@@ -58,7 +59,7 @@ def start(tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
             learner=learner, steps=steps, validate_every=2,
             store=CheckpointStore(tmp_path, keep, lambda step: step % 2 == 0 or step == steps),
             metrics=Metrics(tmp_path / "metrics.jsonl"), reporter=Reporter(io.StringIO(), seconds_between_lines=0.0),
-            validate=lambda average: {"loss": 1.0, monitor: next(coming)},
+            validate=lambda average: {"loss": 1.0, monitor: next(coming)}, tracking=Tracking({}, tmp_path, {}, print),
             stop_requested=lambda: learner.progress.step == stop_after)
 
     return make

@@ -75,7 +75,8 @@ def _value(text: str, hint: Any, key: str) -> Any:
     texts = [m for m in members if m is str or typing.get_origin(m) is typing.Literal or dataclasses.is_dataclass(m)]
     if texts and int not in members and text not in ("null", "~"):
         return text
-    return read_yaml(text, f"--{key}")
+    value = read_yaml(text, f"--{key}")
+    return [value] if isinstance(value, str) and hint == tuple[str, ...] else value  # one of them needs no brackets
 
 
 def run_folder(name: str) -> Path | None:

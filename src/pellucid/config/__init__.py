@@ -133,6 +133,7 @@ class TrainConfig:
     validate_every: int | None = 500  # None: once an epoch
     show_samples: int = 0  # validation sources whose outputs are told at each validation, sampled and searched
     log_every: int = 50
+    track: tuple[str, ...] = ()  # who is told of it besides metrics.jsonl: names of train.trackers.TRACKERS
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,6 @@ class DecodeConfig:
     batch_tokens: int = 4096  # source tokens decoded together at most, padding counted
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     exact: bool = False
-    split_sentences: bool = False  # each text is divided at the ends of sentences, and none is cut
 
 
 @dataclass(frozen=True)

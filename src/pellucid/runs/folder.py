@@ -22,7 +22,7 @@ from pellucid.files import read_json, write_json, write_text
 from pellucid.runs.format import ENVIRONMENT, FORMAT, check_format, unreadable
 
 ENDED = "ended.json"  # why the run has ended; not there while it has not
-_FREE = {"train.workers"}  # keys that a run that has begun may change
+_FREE = {"train.workers", "train.track"}  # keys that a run that has begun may change
 _LENGTH = {"train.steps", "train.epochs", "train.patience"}  # and those that say how long it goes on, with a check
 
 

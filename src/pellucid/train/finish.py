@@ -34,6 +34,7 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
                "seconds": round(progress.seconds, 1)}
     write_model_card(learner.config, summary, out)
     write_json(out / ENDED, {"ended": ended, "why": why, "step": progress.step})
+    session.tracking.summary = summary
     return summary
 
 

@@ -14,6 +14,7 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
 from pellucid.train.flow import Flow, watch
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration
+from pellucid.train.tracking import Tracking
 from pellucid.train.update import Learner, check_finite, update
 
 Ended = Literal["steps", "patience"]
@@ -30,6 +31,7 @@ class Session:
     metrics: Metrics
     reporter: Reporter
     validate: Callable[[MovingAverage | None], dict[str, float]]  # scores of its weights or, with None, the model's
+    tracking: Tracking
     stop_requested: Callable[[], bool] = lambda: False
 
 
@@ -78,13 +80,19 @@ def log(session: Session, loss: float, gradient_norm: float, rate: float, flow: 
     learner, progress, train = session.learner, session.learner.progress, session.learner.config.train
     norms = flow.before_clipping(gradient_norm, train.clip_norm)
     epoch = (progress.step * train.accumulate - 1) // learner.batches.per_epoch + 1  # of the last micro-batch
-    session.metrics.write({  # of the parts four significant digits, so that a line stays short
+    record(session, {  # of the parts four significant digits, so that a line stays short
         "event": "train", "step": progress.step, "epoch": epoch,
         "loss": loss, "learning_rate": rate, "gradient_norm": gradient_norm,
         "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
         "tokens_per_second": round(tokens_per_second(progress), 1), "seconds": round(progress.seconds, 3),
         "gradient_norms": {part: float(f"{norm:.4g}") for part, norm in norms.items()},
         "update_ratios": {part: float(f"{ratio:.4g}") for part, ratio in flow.update_ratios.items()}})
+
+
+def record(session: Session, event: dict[str, Any]) -> None:
+    """A line in metrics.jsonl, of which the trackers hear."""
+    session.metrics.write(event)
+    session.tracking.tell(event)
 
 
 def show_progress(session: Session, loss: float, rate: float) -> None:
@@ -101,7 +109,7 @@ def score(session: Session) -> dict[str, float]:
     scores = session.validate(learner.average)
     learner.model.train()
     check_finite("the validation loss", step, {"loss": scores["loss"]})
-    session.metrics.write({"event": "validation", "step": step, **scores})
+    record(session, {"event": "validation", "step": step, **scores})
     best, monitor = learner.progress.best_score, learner.config.train.monitor
     told = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
     is_best = best is None or is_better(monitor, scores[monitor], best)

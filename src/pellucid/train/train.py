@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -14,6 +14,7 @@ import torch
 
 from pellucid.config import RunConfig
 from pellucid.config.lengths import too_short
+from pellucid.config.mapping import to_mapping
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
@@ -45,6 +46,8 @@ from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.length import change_length, schedule_of, steps_of, updates_in
 from pellucid.train.loop import Session, belongs, point_to_checkpoints, train_until_done
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.trackers import make_trackers
+from pellucid.train.tracking import Tracker, Tracking
 from pellucid.train.unseen import check_unseen
 from pellucid.train.update import Learner, at_work
 from pellucid.train.validation import make_validation
@@ -59,12 +62,14 @@ class Interrupted(Exception):
         self.number, self.step = number, step
 
 
-def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False) -> dict[str, Any]:
+def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False,
+          trackers: Sequence[Tracker] = ()) -> dict[str, Any]:
     """Trains in the folder `out`, or goes on with what was begun there.
 
     Args:
         extend: whether a run that was to have another number of updates may go on even where it then comes out
             otherwise than one that was given that number at first (train/length.py).
+        trackers: who is told of it, besides those of `config.train.track`.
 
     Returns:
         A summary: the step, why it is the last, the best checkpoint, its score, parameters, tokens, seconds.
@@ -76,6 +81,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
     check(config.model)
     keep_primitives()
     refuse_slim(out)
+    tracked = make_trackers(config.train.track) | {type(tracker).__name__: tracker for tracker in trackers}
     source = None if has_begun(out) else source_of(config)
     made = missing_places(out)
     make_folder(out)
@@ -83,17 +89,29 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
         before = claim_config(config, out)
         require_own_parts(out, config)
         session = open_session(config, out, source, reporter)
+        session.tracking = Tracking(tracked, out, to_mapping(config), reporter.say)
         del source  # its weights are copied
         restore(session)
         if before is not None:
             change_length(session, before, out, extend)
         settle(session)
         introduce(session, out)
-        with stop_on_signals() as signals, at_work(session.learner):
+        with stop_on_signals() as signals, at_work(session.learner), told_of(session):
             session.stop_requested = lambda: bool(signals)
             if not train_until_done(session):
                 raise Interrupted(signals[0], session.learner.progress.step)
             return finish(session, out)
+
+
+@contextlib.contextmanager
+def told_of(session: Session) -> Iterator[None]:
+    """The trackers are there while this lasts; they begin after the workers, which must not have their threads."""
+    if session.learner.progress.step < session.steps:
+        session.tracking.begin(session.learner.progress.step)
+    try:
+        yield
+    finally:
+        session.tracking.end()
 
 
 @contextlib.contextmanager
@@ -194,7 +212,8 @@ def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Rep
     store = CheckpointStore(out, train_config.average_last, lambda step: step % every == 0 or step == steps)
     return Session(learner=learner, steps=steps, validate_every=every, store=store,
                    metrics=Metrics(out / "metrics.jsonl"), reporter=reporter,
-                   validate=make_validation(learner, tokenizers, splits, corpora, reporter.say))
+                   validate=make_validation(learner, tokenizers, splits, corpora, reporter.say),
+                   tracking=Tracking({}, out, {}, reporter.say))
 
 
 def workers_before(out: Path) -> int | None:
