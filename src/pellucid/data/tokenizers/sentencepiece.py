@@ -81,8 +81,8 @@ class SentencePieceTokenizer:
         return [str(self._processor.id_to_piece(i)) for i in ids]
 
     def unknown(self, text: str) -> list[str]:
-        pieces = self._processor.encode(self._tidy(text), out_type="immutable_proto").pieces
-        return [piece.surface for piece in pieces if piece.id == UNK]
+        pieces = self._processor.encode(self._tidy(text), out_type=str)  # unknown ones as they stand in the text
+        return [piece for piece, token in zip(pieces, self.encode(text), strict=True) if token == UNK]
 
     def spellings(self) -> list[str]:
         pieces = self.pieces(range(len(SPECIALS), self.size))
