@@ -20,7 +20,7 @@ def report(outcome: Any) -> dict[str, Any]:
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out, parse_constant=lambda name: 1 / 0)  # no NaN, no Infinity
     assert isinstance(found, dict)
-    assert found.keys() == {"runs", "comparison", "differences"}
+    assert found.keys() == {"runs", "keys", "comparison", "differences"}
     return found
 
 
@@ -171,3 +171,43 @@ def test_outputs_and_references_may_end_where_learned_positions_do(cli: Any, dat
     assert scores["n"] == 2
     assert scores["perplexity"] > 1
     cli("score", data / "out", "--source", longer, "--target", longer).says(2, "learned positions end", "12")
+
+
+def changed(copy: Path, name: str, section: str, key: str, value: Any) -> Path:
+    """One more copy of the run, with one key of its configuration changed."""
+    other = Path(shutil.copytree(copy, copy.parent / name))
+    config = yaml.safe_load((other / "config.yaml").read_text())
+    config[section][key] = value
+    (other / "config.yaml").write_text(yaml.safe_dump(config))
+    return other
+
+
+def test_three_runs_are_one_table_that_fits_a_narrow_terminal(cli: Any, run: Path, copy: Path) -> None:
+    short = changed(copy, "short", "decode", "max_length", 2)
+    greedy = changed(copy, "greedy", "decode", "beam_size", 1)
+    shown = cli("evaluate", run, short, greedy).out
+    lines = shown.splitlines()
+    first = next(i for i, line in enumerate(lines) if "95 % interval" in line)
+    assert lines[first].split()[0] == "exact"  # the chosen score first, with its interval
+    assert {"bleu", "chrf", "ter", "meteor", "perplexity"} <= set(lines[first].split())
+    assert [line.split()[0] for line in lines[first + 1: first + 4]] == ["a", "b", "c"]
+    assert max(map(len, lines[first:])) <= 80
+    assert all(f"  {pair} " in shown for pair in ("a - b", "a - c", "b - c"))
+    assert "decode.max_length  a, c: 12; b: 2" in shown
+    assert "decode.beam_size  a, b: 2; c: 1" in shown
+    assert shown.count("p boot") == 1
+    assert len(lines) < 40
+
+
+def test_the_columns_and_the_keys_that_differ_are_explained(cli: Any, run: Path, copy: Path) -> None:
+    text = " ".join(cli("evaluate", run, copy).out.split())
+    assert "The runs have the same configuration." in text
+    for column in ("a - b: the difference", "boot: paired bootstrap", "random: approximate randomisation", "p Holm:",
+                   "exploratory:"):
+        assert column in text
+    other = changed(copy, "other", "decode", "length_penalty", 0.0)
+    found = report(cli("evaluate", run, other, "--json"))
+    assert found["keys"] == [{"key": "decode.length_penalty", "values": [0.6, 0.0]}]
+    assert "decode.length_penalty  a: 0.6; b: 0.0" in cli("evaluate", run, other).out
+    assert "| decode.length\\_penalty | 0.6 | 0.0 |" in (
+        run / "evaluation/test-comparison.md").read_text().replace("decode.length_penalty", "decode.length\\_penalty")

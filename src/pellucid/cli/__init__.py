@@ -18,6 +18,7 @@ VERBS = {
     "classify": "text to label and probabilities, line by line",
     "score": "the log-probability of given targets",
     "evaluate": "score runs on unseen data, with intervals, and compare them",
+    "diff": "what differs between two runs: configuration, data, environment, weights, losses",
     "ablate": "run a study: factors × seeds, to a report with intervals and corrected tests",
     "inspect": "look inside a run: figures and one self-contained page",
     "runs": "list runs with their state, scores and sizes; runs clean frees what nobody needs",

@@ -1,7 +1,6 @@
 """pellucid evaluate RUN [RUN …]"""
 
 import json
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,6 @@ import tyro
 
 from pellucid.cli.arguments import parse
 from pellucid.errors import ConfigError
-
-_SHOWN = 5  # sentences on the terminal
-_WIDTH = 65  # characters of a sentence there
 
 
 @dataclass
@@ -54,34 +50,42 @@ def main(program: str, words: Sequence[str]) -> int:
 
 
 def as_text(report: dict[str, Any]) -> str:
-    """The report for people: a score a line, with its interval."""
+    """The report for people: of one run or two a score a line, with its interval; of more, a run a line."""
+    from pellucid.evaluate import comparison_text
+
+    if len(report["runs"]) > 2:
+        return "\n".join([*comparison_text.table(report), "", *comparison_text.keys_of(report)])
+    lines = [line for run in report["runs"] for line in _whole(run)]
+    for detail in report["differences"]:
+        lines += ["", *comparison_text.compared(detail, report["comparison"]), "", *comparison_text.keys_of(report)]
+    return "\n".join(lines)
+
+
+def _whole(run: dict[str, Any]) -> list[str]:
+    """All that is told of one run."""
     from pellucid.evaluate.translation import LOWERCASE
 
-    lines = []
-    for run in report["runs"]:
-        of_sources = f" of {run['sources']:,} sources" if run["sources"] < run["n"] else ""
-        lines.append(f"{run['run']}  {run['split']}, {run['n']:,} examples{of_sources}")
-        lines += _scores(run)
-        if "confusion" in run:
-            import numpy as np
+    of_sources = f" of {run['sources']:,} sources" if run["sources"] < run["n"] else ""
+    lines = [f"{run['run']}  {run['split']}, {run['n']:,} examples{of_sources}", *_scores(run)]
+    if "confusion" in run:
+        import numpy as np
 
-            from pellucid.evaluate.classification import confusion_text
+        from pellucid.evaluate.classification import confusion_text
 
-            lines.append(confusion_text(np.asarray(run["confusion"]), run["labels"]))
-        else:
-            lines.append(f"  unknown tokens  {100 * run['unknown_share']:.2f} % of the references'")
-            lines.append(_searched(run["search"]))
-        lines.append("  signatures")
-        other = "" if run.get("case") == "lowercase" else LOWERCASE  # the column beside, otherwise alike
-        hidden = {name.removesuffix(LOWERCASE) + other for name in run["signatures"] if name.endswith(LOWERCASE)}
-        lines += [f"    {name:<23} {text}" for name, text in run["signatures"].items() if name not in hidden]
-    for detail in report["differences"]:
-        lines += ["", *_compared(detail, report["comparison"])]
-    return "\n".join(lines)
+        lines.append(confusion_text(np.asarray(run["confusion"]), run["labels"]))
+    else:
+        lines.append(f"  unknown tokens  {100 * run['unknown_share']:.2f} % of the references'")
+        lines.append(_searched(run["search"]))
+    lines.append("  signatures")
+    other = "" if run.get("case") == "lowercase" else LOWERCASE  # the column beside, otherwise alike
+    hidden = {name.removesuffix(LOWERCASE) + other for name in run["signatures"] if name.endswith(LOWERCASE)}
+    lines += [f"    {name:<23} {text}" for name, text in run["signatures"].items() if name not in hidden]
+    return lines
 
 
 def _scores(run: dict[str, Any]) -> Iterator[str]:
     """A score a line; where regarding letter case makes a difference, both ways, the run's own first."""
+    from pellucid.evaluate.comparison_text import told
     from pellucid.evaluate.translation import LOWERCASE
 
     names = [name for name in run["interval"] if not name.endswith(LOWERCASE)]
@@ -97,13 +101,9 @@ def _scores(run: dict[str, Any]) -> Iterator[str]:
     for pair in pairs:
         cells = []
         for name in pair if differ else pair[:1]:
-            score, low, high = (_told(name, value) for value in (run[name], *run["interval"][name]))
+            score, low, high = (told(name, value) for value in (run[name], *run["interval"][name]))
             cells.append(f"{score:>12}   " + f"{low} to {high}".ljust(16))
         yield f"  {pair[0].removesuffix(LOWERCASE):<18}" + " ".join(cells).rstrip()
-
-
-def _told(name: str, value: float | None) -> str:
-    return "∞" if value is None else f"{value:.{4 if name == 'nats_per_character' else 2}f}"
 
 
 def _searched(search: dict[str, Any]) -> str:
@@ -111,41 +111,3 @@ def _searched(search: dict[str, Any]) -> str:
     return (f"  search errors   {search['search_errors']:,} of {search['n']:,} outputs ({100 * search['share']:.1f} %) "
             f"are less probable\n                  than the reference; model errors {search['model_errors']:,}, "
             f"exact {search['exact']:,}")
-
-
-def _compared(detail: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Two runs beside each other, in 80 columns."""
-    yield f"a = {detail['a']}\nb = {detail['b']}\n"
-    yield f"  {'':<18}{'a - b':>8}   {'95 % interval':<17}{'p boot':>8}{'p random':>10}{'p Holm':>13}"
-    for row in rows:
-        if (row["a"], row["b"]) == (detail["a"], detail["b"]):
-            low, high = row["interval"]
-            places = 3 if row["score"] == "nats_per_character" else 2
-            holm = "exploratory" if row["p_holm"] is None else f"{row['p_holm']:.4f}"
-            yield (f"  {row['score']:<18}{row['difference']:>+8.{places}f}   "
-                   + f"{low:+.{places}f} to {high:+.{places}f}".ljust(17)
-                   + f"{row['p']:>8.4f}{row['p_randomisation']:>10.4f}{holm:>13}")
-    yield from (f"  {line}" for note in detail["notes"] for line in textwrap.wrap(note, 78))
-    for title, key in ((f"{detail['score']} by length", "by_length"), ("F1 of words", "by_frequency")):
-        groups = detail.get(key)
-        if groups:
-            where = f", by how often in {detail['frequency_in']}" if key == "by_frequency" else ""
-            yield f"\n  {title}{where}"
-            yield f"  {'':<20}{'n':>8}{'a':>8}{'b':>8}{'a - b':>9}   95 % interval"
-            for g in groups:
-                low, high = g["interval"]
-                yield (f"  {g['group']:<20}{g['n']:>8,}{g['a']:>8.2f}{g['b']:>8.2f}{g['difference']:>+9.2f}   "
-                       f"{low:+.2f} to {high:+.2f}")
-    sentences = detail["sentences"][:_SHOWN]
-    if sentences:
-        count = len(detail["sentences"])
-        yield f"\n  The sentences that differ most, by {detail['sentences_by']} ({count} are in evaluation/ of a)"
-    for one in sentences:
-        yield f"  line {one['line']:,}: a {one['a']:.1f}, b {one['b']:.1f}"
-        for name, key in (("source", "source"), ("reference", "reference"), ("a", "output_a"), ("b", "output_b")):
-            yield f"    {name:<10} {_short(one[key])}"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"

@@ -1,6 +1,7 @@
 """A mapping → a configuration, checked by name, type and range, and back. Defaults < recipe or file < flags."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from pellucid.config import RunConfig
@@ -47,9 +48,14 @@ def to_mapping(config: RunConfig) -> dict[str, Any]:
 
 def differences(a: RunConfig, b: RunConfig) -> list[tuple[str, Any, Any]]:
     """The keys whose values differ, dotted, with both values."""
-    flat_a, flat_b = _flatten(to_mapping(a)), _flatten(to_mapping(b))
-    keys = sorted(set(flat_a) | set(flat_b))
-    return [(key, flat_a.get(key), flat_b.get(key)) for key in keys if flat_a.get(key) != flat_b.get(key)]
+    return [(key, *values) for key, values in differing([a, b])]
+
+
+def differing(configs: Sequence[RunConfig]) -> list[tuple[str, list[Any]]]:
+    """The keys whose values are not the same in all of them, dotted, with each one's value."""
+    flat = [_flatten(to_mapping(config)) for config in configs]
+    found = ((key, [one.get(key) for one in flat]) for key in sorted(set().union(*flat)))
+    return [(key, values) for key, values in found if any(value != values[0] for value in values)]
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,12 @@ def as_markdown(report: dict[str, Any]) -> str:
              "p: paired bootstrap (Koehn 2004), and approximate randomisation (Riezler and Maxwell 2005). Intervals "
              "are 95 %, of the difference a − b. One score was chosen before; its p, Holm is the first p, corrected "
              "over all pairs of runs. The other scores are exploratory."]
+    if report["keys"]:
+        runs = [run["run"] for run in report["runs"]]
+        lines += ["", f"| key of the configuration | {' | '.join(map(_escaped, runs))} |",
+                  "|---" * (len(runs) + 1) + "|"]
+        lines += [f"| {row['key']} | {' | '.join(_escaped(str(value)) for value in row['values'])} |"
+                  for row in report["keys"]]
     for detail in report["differences"]:
         a, b = detail["a"], detail["b"]
         lines += ["", f"## a = {a}, b = {b}", ""]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config import Split
+from pellucid.config.mapping import differing
 from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.errors import ConfigError
@@ -36,7 +37,7 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
         score: that the runs are tested by; if left out, the one of their task (`evaluate.comparison.chosen_score`).
 
     Returns:
-        {"runs": [scores of a run],
+        {"runs": [scores of a run], "keys": [{"key", "values"}] (of the configuration, in which the runs differ),
         "comparison": [{"score", "a", "b", "difference", "interval", "p", "p_randomisation", "p_holm"}],
         "differences": [{"a", "b", "score", "notes", "by_length", "by_frequency", "frequency_in", "sentences_by",
         "sentences"}]}, see
@@ -62,7 +63,8 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
         reports.append(report)
         evaluated.append(one)
     comparison, differences = compare(evaluated, first, chosen, say)
-    report = {"runs": reports, "comparison": comparison, "differences": differences}
+    keys = [{"key": key, "values": values} for key, values in differing([run.config for run in runs])]
+    report = {"runs": reports, "keys": keys, "comparison": comparison, "differences": differences}
     if differences:
         write_text(folders[0] / "evaluation" / f"{name}-comparison.md", as_markdown(report))
     return report

@@ -1,0 +1,114 @@
+"""`diff`: nothing where nothing differs; otherwise what, section by section."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+from tests.cli.test_damage import sign
+
+from pellucid.inspection.difference import difference
+
+
+def found(cli: Any, a: Path, b: Path) -> dict[str, Any]:
+    outcome = cli("diff", a, b, "--json")
+    assert outcome.code == 0, outcome.err
+    told = json.loads(outcome.out)
+    assert isinstance(told, dict)
+    return told
+
+
+def weights_of(run: Path) -> Path:
+    return run / "checkpoints" / json.loads((run / "best.json").read_text())["checkpoint"] / "model.safetensors"
+
+
+def replace_weights(run: Path, weights: dict[str, torch.Tensor]) -> None:
+    path = weights_of(run)
+    save_file(weights, path)
+    sign(path.parent)
+
+
+def test_a_copy_differs_in_nothing(cli: Any, run: Path, copy: Path) -> None:
+    told = found(cli, run, copy)
+    assert told["same"]
+    assert told["configuration"] == told["data"] == told["environment"] == told["weights"]["unlike"] == []
+    assert told["weights"]["distance"] == 0
+    assert all(part["distance"] == 0 for part in told["weights"]["parts"])
+    assert {row["key"] for row in told["curves"]} == {
+        f"{kind} loss, {which}" for kind in ("validation", "training") for which in ("best", "last")}
+    shown = cli("diff", run, copy)
+    assert shown.code == 0
+    assert "Nothing differs: configuration, data, environment, weights and losses are the same." in shown.out
+
+
+def test_each_section_says_what_differs(cli: Any, run: Path, copy: Path) -> None:
+    config = yaml.safe_load((copy / "config.yaml").read_text())
+    config["decode"]["beam_size"] = 7
+    (copy / "config.yaml").write_text(yaml.safe_dump(config))
+    data = json.loads((copy / "data.json").read_text())
+    data["train"] |= {"sha256": "0" * 64, "kept": 299, "path": "elsewhere"}
+    (copy / "data.json").write_text(json.dumps(data))
+    environment = json.loads((copy / "environment.json").read_text())
+    environment["packages"]["torch"] = "1.0"
+    (copy / "environment.json").write_text(json.dumps(environment))
+    with (copy / "metrics.jsonl").open("a") as file:
+        file.write('{"event": "validation", "step": 25, "loss": 0.001}\n')
+    told = found(cli, run, copy)
+    assert not told["same"]
+    assert told["configuration"] == [{"key": "decode.beam_size", "a": 2, "b": 7}]
+    assert {row["key"]: row["b"] for row in told["data"]} == {"train.sha256": "0" * 64, "train.kept": 299}
+    assert {row["key"]: row["b"] for row in told["environment"]} == {"packages.torch": "1.0"}
+    assert {row["key"] for row in told["curves"] if not row["same"]} == {"validation loss, best",
+                                                                        "validation loss, last"}
+    shown = cli("diff", run, copy).out
+    for part in ("configuration: 1 differs", "decode.beam_size", "data: 2 figures differ", "packages.torch",
+                 "weights: the same", "0.0010 at 25"):
+        assert part in shown
+    assert max(map(len, shown.splitlines()[3:])) <= 100
+
+
+def test_distances_of_weights_by_hand(run: Path, copy: Path) -> None:
+    """One part turned round is √2 away, one without anything left 1; another has a shape of its own, another is new."""
+    weights = load_file(weights_of(run))
+    changed = dict(weights)
+    for name in weights:
+        if name.startswith("encoder.layers.0.feed_forward"):
+            changed[name] = -weights[name]
+        elif name.startswith("encoder.layers.0.self_attention"):
+            changed[name] = torch.zeros_like(weights[name])
+    shaped = "decoder.layers.0.feed_forward.inner.weight"
+    changed[shaped] = torch.zeros(3, 4)
+    changed["extra.weight"] = torch.zeros(2)
+    replace_weights(copy, changed)
+    told = difference(run, copy)["weights"]
+    distances = {part["part"]: part["distance"] for part in told["parts"]}
+    assert distances["encoder.layers.0.feed_forward"] == pytest.approx(2**0.5)
+    assert distances["encoder.layers.0.self_attention"] == pytest.approx(1)
+    assert distances["decoder.layers.0.self_attention"] == 0
+    assert told["unlike"] == [{"tensor": shaped, "a": list(weights[shaped].shape), "b": [3, 4]},
+                              {"tensor": "extra.weight", "a": None, "b": [2]}]
+    total = sum(part["parameters"] for part in told["parts"])
+    assert total == sum(tensor.numel() for name, tensor in weights.items() if name != shaped)
+
+
+def test_a_run_that_has_only_begun_has_no_weights(cli: Any, run: Path, copy: Path) -> None:
+    (copy / "best.json").unlink()
+    told = found(cli, run, copy)
+    assert not told["same"]
+    assert told["weights"]["b"] is None
+    assert "weights: b has none yet" in cli("diff", run, copy).out
+
+
+def test_mistakes_are_one_screen(cli: Any, run: Path, copy: Path, tmp_path: Path) -> None:
+    cli("diff", run, tmp_path / "nowhere").says(4, "no such run folder", "nowhere")
+    (copy / "data.json").write_text("[]")
+    cli("diff", run, copy).says(4, "data.json is damaged")
+    weights_of(run)
+    (copy / "data.json").write_text("{}")
+    weights_of(copy).write_bytes(b"nothing")
+    assert cli("diff", run, copy).code == 4
