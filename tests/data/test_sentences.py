@@ -14,7 +14,8 @@ from pellucid.data.sentences import divide, sentences
     "it rains. |it snows! |who knows", "Dr. Smith and J. R. Tolkien came, e.g. today. |They left at 3.14 p.m. or so.",
     "Das ist z.B. gut. |Wirklich!", "Er kam am 3. mai nicht. |Ja.", "¿Qué? |¡No! |Sí.", "Wait... |What? |no… yes.",
     "我很好。|你呢？|“走吧！”|他说", "你好！！|再见。", "値は３．１４です．|次", "今日は。 |明日は。", "यह है। |वह है।",
-    "هذا جيد؟ |نعم.", "나는 간다. |너는 온다.", "Это так. |Нет!", "www.example.com is a site. |v2.0 too.", "no end at all", ""])
+    "هذا جيد؟ |نعم.", "나는 간다. |너는 온다.", "Это так. |Нет!", "www.example.com is a site. |v2.0 too.",
+    "no end at all", ""])
 def test_by_hand(marked: str) -> None:
     assert sentences(marked.replace("|", "")) == marked.split("|")
 
@@ -32,9 +33,9 @@ def test_what_is_too_long_is_cut_between_clauses_then_words_then_anywhere() -> N
     def fits(part: str) -> bool:
         return len(part) <= 16
 
-    assert divide("a first clause, a second one, third. Next.", fits) == ["a first clause, ", "a second one, ", "third. ",
-                                                                          "Next."]
-    assert divide("eight small words that have no mark x", fits) == ["eight ", "small words ", "that have ", "no mark x"]
+    clauses, words = "a first clause, a second one, third. Next.", "eight small words that have no mark x"
+    assert divide(clauses, fits) == ["a first clause, ", "a second one, ", "third. ", "Next."]
+    assert divide(words, fits) == ["eight ", "small words ", "that have ", "no mark x"]
     assert divide("abcdefghijklmnopqrstuvwxyz", fits) == ["abcdefghijklm", "nopqrstuvwxyz"]
 
 
