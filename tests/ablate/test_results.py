@@ -20,9 +20,10 @@ from pellucid.ablate.confounds import change
 from pellucid.ablate.effects import Interval
 from pellucid.ablate.outcome import Divergence, Outcome, divergence, last_screen, write_outcome
 from pellucid.ablate.report import escaped, latex, markdown, write_report
+from pellucid.ablate.power import Smallest
 from pellucid.ablate.results import Result, as_data, results_of
 from pellucid.ablate.study import Study
-from pellucid.ablate.tables import Table, metric_table, overview
+from pellucid.ablate.tables import Table, gained, lost, metric_table, overview
 from pellucid.ablate.telling import judged
 from pellucid.ablate.words import in_words
 
@@ -274,3 +275,9 @@ def test_the_csv_has_a_row_a_run(reported: tuple[Path, list[Planned]]) -> None:
     assert (rows[4]["diverged_at"], rows[4]["why"], rows[4]["validation.loss"]) == (
         "7", "the loss is not finite: loss nan", "")
     assert {row["model.position"] for row in rows} == {"sinusoidal", "none"}
+
+
+def test_effects_beside_a_baseline_of_nothing_are_told() -> None:
+    effect = Smallest("test.exact", 6, 0.0, 0.0, 2.5, False)
+    assert (lost(effect), gained(effect)) == ("0.00", "+2.50")
+    assert lost(Smallest("validation.loss", 6, 0.7, 0.07, 0.08, True)) == "−10 %"

@@ -116,14 +116,16 @@ def smallest_table(effects: Sequence[Smallest]) -> Table:
 
 def lost(effect: Smallest) -> str:
     """How far below the baseline a cell must lie to be found: ``−3.4``, ``−6 %``; as far as the range goes at most."""
-    share = f"−{100 * effect.down / effect.baseline:.0f} %"
-    return share if effect.is_relative else signed(effect.metric, -effect.down)
+    if effect.is_relative:
+        return f"−{100 * effect.down / effect.baseline:.0f} %"
+    return signed(effect.metric, 0.0 - effect.down)
 
 
 def gained(effect: Smallest) -> str:
     """How far above."""
-    share = f"+{100 * effect.up / effect.baseline:.0f} %"
-    return share if effect.is_relative else signed(effect.metric, effect.up)
+    if effect.is_relative:
+        return f"+{100 * effect.up / effect.baseline:.0f} %"
+    return signed(effect.metric, effect.up)
 
 
 def cells_table(results: Sequence[Result]) -> Table:
