@@ -19,8 +19,8 @@ from pellucid.ablate.cells import cells_of
 from pellucid.ablate.confounds import change
 from pellucid.ablate.effects import Interval
 from pellucid.ablate.outcome import Divergence, Outcome, divergence, last_screen, write_outcome
-from pellucid.ablate.report import escaped, latex, markdown, write_report
 from pellucid.ablate.power import Smallest
+from pellucid.ablate.report import escaped, latex, markdown, write_report
 from pellucid.ablate.results import Result, as_data, results_of
 from pellucid.ablate.study import Study
 from pellucid.ablate.tables import Table, gained, lost, metric_table, overview
