@@ -1,5 +1,6 @@
 """`pellucid ablate` from end to end: read, plan, run what is missing, report."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pellucid.ablate.processes import Pool
 from pellucid.ablate.report import write_report
 from pellucid.ablate.results import Result, results_of, smallest_effects
 from pellucid.ablate.study import Study
+from pellucid.config.lengths import too_short
 from pellucid.files import make_folder
 from pellucid.train.journal import Reporter
 from pellucid.train.train import only_writer
@@ -33,6 +35,8 @@ def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter,
         cells = with_budget(study, cells, jobs, out, reporter.say)
         write_tests(study, cells[0].config.task, out)
         planned = plan(study, cells, out)
+        for text in too_short_for(cells, [cell.config.train.steps for cell in cells]):
+            reporter.say(f"note: {text}")
         pool = Pool(in_turns(planned, len(cells)), jobs, reporter)
         reporter.say(f"{study.name}: {len(cells)} cells × {len(study.seeds)} seeds, {len(pool.waiting)} of "
                      f"{len(planned)} runs to do, {jobs} at once; run the same command again to resume")
@@ -48,18 +52,29 @@ def dry_run(study: Study, jobs: int, reporter: Reporter, out: Path) -> dict[str,
     """What the study would run: each cell's parameters, updates, tokens and seconds, measured, and the smallest effects
     that it would find, from the runs in `out` where there are some; nothing is kept."""
     cells = cells_of(study)
-    rows, total = [], 0.0
+    rows, counts, total = [], list[int](), 0.0
     for cell, measured in zip(cells, calibrate(cells, jobs, reporter.progress).values(), strict=True):
         steps = steps_for(study, measured)
+        counts.append(steps)
         seconds = measured.preparation + steps * measured.seconds
         total += seconds * len(study.seeds)
         rows.append({"cell": cell.label, "baseline": cell.baseline, "levels": cell.levels,
                      "parameters": measured.parameters, "steps": steps, "tokens": round(steps * measured.tokens),
                      "seconds": round(seconds, 1)})
     found, origin = _smallest(study, cells, out)
+    notes = too_short_for(cells, counts)
     return {"study": study.name, "cells": rows, "seeds": list(study.seeds), "runs": len(rows) * len(study.seeds),
             "seconds": round(total / jobs, 1), "at_once": jobs, "smallest_effects": [asdict(each) for each in found],
-            "smallest_effects_from": origin}
+            "smallest_effects_from": origin, "notes": notes}
+
+
+def too_short_for(cells: Sequence[Cell], steps: Sequence[int]) -> list[str]:
+    """What the budget is too short for, a sentence each; of which cells, where it is not so of all."""
+    labels: dict[str, list[str]] = {}
+    for cell, count in zip(cells, steps, strict=True):
+        for text in too_short(cell.config.train, count):
+            labels.setdefault(text, []).append(cell.label)
+    return [text if len(found) == len(cells) else f"{text} ({'; '.join(found)})" for text, found in labels.items()]
 
 
 def _smallest(study: Study, cells: list[Cell], out: Path) -> tuple[list[Smallest], str]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 from pellucid.ablate.study import Budget, Study, level_name
 from pellucid.config import RunConfig
+from pellucid.config.effects import without_effect
 from pellucid.config.mapping import differences, from_mapping, override
 from pellucid.errors import ConfigError
 from pellucid.model.build import check
@@ -128,9 +129,9 @@ def folder_name(label: str, config: RunConfig, budget: Budget) -> str:
 
 
 def overrides_of(config: RunConfig, base: RunConfig) -> list[str]:
-    """The flags that turn the configuration `base` into `config`."""
-    words = []
+    """The flags that turn the configuration `base` into `config`; a key that changes nothing in it is left out."""
+    words, idle = list[str](), without_effect(config)
     for key, _, value in differences(base, config):
-        words += [f"--{key}", level_name(value)]
+        words += [f"--{key}", level_name(value)] if key not in idle else []
     return words
 

@@ -113,4 +113,5 @@ def _grid(report: dict[str, Any]) -> str:
                f"{report['smallest_effects_from']}:"] if found else ["one seed, or one cell: nothing can be tested"]
     effects += [f"  {each.metric}: {lost(each)} or {gained(each)}"
                 + ("" if each.is_relative else f", from {each.baseline:.4g}") for each in found]
-    return "\n".join([*lines, "", summary, "", *effects])
+    notes = [f"note: {text}" for text in report["notes"]]
+    return "\n".join([*lines, "", summary, "", *effects, *notes])

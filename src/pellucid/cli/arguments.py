@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import tyro
 
 from pellucid.config import RunConfig, Split
+from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, override, to_mapping
 from pellucid.config.reader import merge, nest, unknown_key
 from pellucid.config.strict_yaml import read_yaml
@@ -89,12 +90,16 @@ def read_config(name: str, overrides: dict[str, Any]) -> RunConfig:
     """The configuration of a recipe, YAML file or run folder, with the overrides on top.
 
     Raises:
-        ConfigError: no such recipe or file; what the strict reader refuses; see `override`.
+        ConfigError: no such recipe or file; what the strict reader refuses; see `override`; a flag without effect.
         CheckpointError: the run's configuration is damaged.
     """
     folder = run_folder(name)
     if folder is None:
-        return from_mapping(override(read_recipe(name).mapping, overrides))
-    from pellucid.runs.folder import read_config as config_of_run
+        mapping = read_recipe(name).mapping
+    else:
+        from pellucid.runs.folder import read_config as config_of_run
 
-    return from_mapping(override(to_mapping(config_of_run(folder)), overrides))
+        mapping = to_mapping(config_of_run(folder))
+    config = from_mapping(override(mapping, overrides))
+    check_effects(config, overrides)
+    return config

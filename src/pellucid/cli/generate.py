@@ -12,6 +12,7 @@ import tyro
 
 from pellucid.cli.arguments import parse_with_overrides
 from pellucid.config import DecodeConfig, RunConfig
+from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.reader import merge
 from pellucid.errors import ConfigError
@@ -113,14 +114,16 @@ def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, 
     """The run's options with those of the command line on top; a beam holds as many hypotheses as are told.
 
     Raises:
-        ConfigError: a value out of range.
+        ConfigError: a value out of range, or without effect.
     """
     given = {"beam_size": arguments.beam_size, "n_best": arguments.n_best, "sample": arguments.sample or None,
              "split_sentences": arguments.split_sentences or None}
     decode = merge(overrides.get("decode", {}), {key: value for key, value in given.items() if value is not None})
     if "n_best" in decode and "beam_size" not in decode:
         decode["beam_size"] = max(config.decode.beam_size, decode["n_best"])
-    return from_mapping(merge(to_mapping(config), {"decode": decode})).decode
+    merged = from_mapping(merge(to_mapping(config), {"decode": decode, "train": {"show_samples": 0}}))
+    check_effects(merged, {"decode": decode})
+    return merged.decode
 
 
 def _one_line(text: str) -> str:

@@ -19,7 +19,7 @@ def from_mapping(mapping: dict[str, Any]) -> RunConfig:
         ConfigError: an unknown key (with the nearest valid one), a wrong type, a value out of range.
     """
     config: RunConfig = read_dataclass(RunConfig, mapping)
-    check_ranges(_flatten(to_mapping(config)))
+    check_ranges(flatten(to_mapping(config)))
     check_pairs(config)
     return config
 
@@ -53,7 +53,7 @@ def differences(a: RunConfig, b: RunConfig) -> list[tuple[str, Any, Any]]:
 
 def differing(configs: Sequence[RunConfig]) -> list[tuple[str, list[Any]]]:
     """The keys whose values are not the same in all of them, dotted, with each one's value."""
-    flat = [_flatten(to_mapping(config)) for config in configs]
+    flat = [flatten(to_mapping(config)) for config in configs]
     found = ((key, [one.get(key) for one in flat]) for key in sorted(set().union(*flat)))
     return [(key, values) for key, values in found if any(value != values[0] for value in values)]
 
@@ -64,8 +64,9 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _flatten(mapping: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(mapping: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The same with dotted keys: ``{"a": {"b": 1}}`` → ``{"a.b": 1}``."""
     flat: dict[str, Any] = {}
     for key, value in mapping.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
     return flat

@@ -1,0 +1,78 @@
+"""Which keys have no effect beside the others: a flag that changes nothing is told, and not taken in silence."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pellucid.config import RunConfig
+from pellucid.config.mapping import flatten
+from pellucid.errors import ConfigError
+
+_PIECES = ("algorithm", "character_coverage", "split_digits", "user_defined_symbols", "symbols", "sample_lines",
+           "sample_characters")
+_LEARNED = (*_PIECES, "kind", "vocab_size", "shared", "lowercase", "strip_punctuation", "min_frequency", "sentinels",
+            "source_language", "target_language")
+_DRAWN = ("temperature", "top_k", "top_p", "seed")
+_SEARCHED = ("beam_size", "length_penalty", "min_length", "max_length", "n_best", "no_repeat_ngram", "sample", *_DRAWN,
+             "precision", "exact")
+
+_POOLINGS = ("mean", "max", "first")  # of another name it is said that it does not exist
+
+
+def check_effects(config: RunConfig, given: dict[str, Any]) -> None:
+    """Refuses what is given, as a nested mapping, and changes nothing in `config`, which has it already.
+
+    Raises:
+        ConfigError: names the key, what it is without effect beside, and what would do.
+    """
+    idle = without_effect(config)
+    for key, value in flatten(given).items():
+        if key in idle and value is not None:
+            why, fix = idle[key]
+            raise ConfigError(f"--{key} has no effect here", where=key, why=why, fix=fix)
+
+
+def without_effect(config: RunConfig) -> dict[str, tuple[str, str]]:
+    """The keys that change nothing beside the others: why, and what would give each an effect."""
+    return {key: (why, fix) for keys, why, fix in _idle(config) for key in keys}
+
+
+def _idle(config: RunConfig) -> Iterator[tuple[Iterable[str], str, str]]:
+    """Groups of such keys."""
+    model, data, tokenizer, train, decode = config.model, config.data, config.tokenizer, config.train, config.decode
+    leave = "leave it out"
+    if model.attention in ("full", "linear"):
+        yield ["model.window"], f"model.attention is {model.attention}", "add --model.attention window"
+    if config.task == "classification":
+        yield ([*_all("decode", _SEARCHED), "model.decoder_layers", "model.tie_embeddings", "tokenizer.shared",
+                "data.target_field", "train.show_samples"], "the task is classification, which writes no text", leave)
+    else:
+        pooling = ["model.pooling"] if model.pooling in _POOLINGS else []
+        yield ["data.label_field", *pooling], "the task is seq2seq, which has no labels", leave
+        if decode.sample:
+            yield ["decode.beam_size"], "decode.sample is true, and a draw searches nothing", "leave one of them out"
+        elif not train.show_samples:
+            yield _all("decode", _DRAWN), "decode.sample is false: nothing is drawn", "add --decode.sample true"
+    if train.initialize_from is not None or tokenizer.path is not None:
+        keys = [*_LEARNED, "path"] if train.initialize_from is not None else _LEARNED
+        yield (_all("tokenizer", keys), f"the tokenizer is that of {train.initialize_from or tokenizer.path}",
+               f"{leave}, or train a tokenizer of this run's own")
+    elif tokenizer.kind != "sentencepiece":
+        yield _all("tokenizer", _PIECES), f"tokenizer.kind is {tokenizer.kind}", "add --tokenizer.kind sentencepiece"
+    else:
+        yield ["tokenizer.min_frequency"], "tokenizer.kind is sentencepiece", "add --tokenizer.kind word"
+    if tokenizer.kind != "spacy":
+        yield (_all("tokenizer", ("source_language", "target_language")), f"tokenizer.kind is {tokenizer.kind}",
+               "add --tokenizer.kind spacy")
+    if data.train is not None:
+        generated = "task train validation test symbols min_length max_length".split()
+        yield _all("data.generated", generated), "data.train is given, and goes before it", "give one of them"
+    elif data.generated is not None and data.generated.task == "grammar":
+        yield (_all("data.generated", ("symbols", "min_length", "max_length")),
+               "data.generated.task is grammar, which has sentences of its own", leave)
+    for name, files in (("validation", data.validation), ("test", data.test)):
+        if files is not None or (data.train is None and data.generated is not None):
+            yield [f"data.{name}_share"], f"there is {name} data already, and no share is set aside", leave
+
+
+def _all(section: str, names: Iterable[str]) -> list[str]:
+    return [f"{section}.{name}" for name in names]
