@@ -68,6 +68,17 @@ def test_the_route_is_named(cli: Any, run: Path) -> None:
     assert all(name in WAYS and reason for name, reason in scores["route"]["against"].items())
 
 
+def test_a_run_that_is_not_finished_is_told(cli: Any, run: Path, copy: Path) -> None:
+    (copy / "ended.json").unlink()
+    (copy / "README.md").unlink()
+    done = cli("evaluate", copy, "--json")
+    assert "is not finished (interrupted, at step 24 of 24)" in done.err
+    assert report(done)["runs"][0]["state"] == "interrupted"
+    done = cli("evaluate", run, "--json")
+    assert "not finished" not in done.err
+    assert report(done)["runs"][0]["state"] == "finished"
+
+
 def test_other_splits(cli: Any, run: Path) -> None:
     for split, count in (("validation", 24), ("train", 300)):
         (scores,) = report(cli("evaluate", run, "--split", split, "--json"))["runs"]

@@ -40,6 +40,8 @@ def test_every_verb_has_help(cli: Any, verb: str) -> None:
     shown = cli(*verb.split(), "--help")
     assert shown.code == 0
     assert f"pellucid {verb}" in shown.out
+    assert "{None}" not in shown.out
+    assert " STR" not in shown.out
     assert "Traceback" not in shown.err
 
 

@@ -187,6 +187,7 @@ def test_importing_pellucid_imports_no_torch() -> None:
 
 
 def test_the_public_names_are_there_and_no_others() -> None:
+    assert {"load", "build", *pellucid.__all__} <= set(dir(pellucid))
     for name in pellucid.__all__:
         assert getattr(pellucid, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'Transformers'"):

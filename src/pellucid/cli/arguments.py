@@ -19,10 +19,25 @@ from pellucid.recipes import read_recipe, recipe_names
 
 Arguments = TypeVar("Arguments")
 
+_NAMES: dict[Any, str] = {Path: "PATH", int: "N", float: "X", str: "TEXT"}  # of values, in help
+_VALUES = tyro.constructors.ConstructorRegistry()
+
+
+@_VALUES.primitive_rule
+def _value_or_nothing(info: tyro.constructors.PrimitiveTypeInfo) -> Any:
+    """A value that may be left out has the same name in help as one that must be given."""
+    is_union = typing.get_origin(info.type) in (typing.Union, types.UnionType)
+    kind, *others = [m for m in typing.get_args(info.type) if m is not type(None)] if is_union else [info.type]
+    if others or kind not in _NAMES:
+        return None
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1, metavar=_NAMES[kind], instance_from_str=lambda words: kind(words[0]), str_from_instance=lambda value:
+        [str(value)], is_instance=lambda value: value is None or isinstance(value, kind))
+
 
 def parse(kind: type[Arguments], program: str, words: Sequence[str]) -> Arguments:
     """A verb's arguments; anything else on the line is an error (tyro prints it, and exits with 2)."""
-    return tyro.cli(kind, prog=program, args=list(words), config=(tyro.conf.FlagCreatePairsOff,))
+    return tyro.cli(kind, prog=program, args=list(words), config=(tyro.conf.FlagCreatePairsOff,), registry=_VALUES)
 
 
 def parse_with_overrides(kind: type[Arguments], program: str,

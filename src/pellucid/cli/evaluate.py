@@ -1,6 +1,7 @@
 """pellucid evaluate RUN [RUN …]"""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +46,20 @@ def main(program: str, words: Sequence[str]) -> int:
 
     files = None if arguments.source is None else (str(arguments.source), str(arguments.target))
     report = evaluate_runs(arguments.runs, arguments.split, files, Reporter().progress, arguments.score)
+    for folder in arguments.runs:
+        _tell_of_unfinished(folder)
     print(json.dumps(report, ensure_ascii=False) if arguments.json else as_text(report))
     return 0
+
+
+def _tell_of_unfinished(folder: Path) -> None:
+    from pellucid.runs.care import look_at
+
+    found = look_at(folder)
+    if found.state in ("running", "interrupted"):
+        of = "" if found.steps is None else f" of {found.steps:,}"
+        print(f"pellucid: {folder} is not finished ({found.state}, at step {found.step:,}{of}): the scores are of "
+              "its best weights so far", file=sys.stderr)
 
 
 def as_text(report: dict[str, Any]) -> str:

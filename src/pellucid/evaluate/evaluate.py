@@ -22,6 +22,7 @@ from pellucid.evaluate.search_errors import search_errors
 from pellucid.evaluate.significance import SentenceStatistics, corpus_score, interval_of, with_sources
 from pellucid.evaluate.translation import translation_scores
 from pellucid.files import make_folder, write_json, write_text
+from pellucid.runs.care import look_at
 from pellucid.runs.run import Run, load
 
 Report = dict[str, Any]
@@ -104,7 +105,8 @@ def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
     score = _score_classifier if run.config.task == "classification" else _score_translation
     outputs, scores, metrics = score(run, pairs, say)
     sources = len({source for source, _ in pairs})
-    report: Report = {"run": str(run.folder), "split": split, "n": len(pairs), "sources": sources, **scores}
+    report: Report = {"run": str(run.folder), "split": split, "n": len(pairs), "sources": sources,
+                      "state": look_at(run.folder).state, **scores}
     place = run.folder / "evaluation"
     make_folder(place)
     write_text(place / f"{split}.hyp", "".join(output.replace("\n", " ") + "\n" for output in outputs))
