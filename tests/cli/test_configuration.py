@@ -110,7 +110,7 @@ def test_wrong_types_in_flags(refused: Callable[..., Any], key: str, value: str)
     ("train.learning_rate", 0), ("train.learning_rate", 11), ("decode.beam_size", 0), ("decode.top_p", 0),
     ("decode.top_p", 1.5), ("decode.temperature", 0), ("train.label_smoothing", 1), ("tokenizer.vocab_size", 4),
     ("data.validation_share", 0.9), ("train.betas", [0.9, 1.0]), ("train.accumulate", 0), ("seed", -1),
-    ("model.max_length", 1), ("train.clip_norm", 0), ("decode.n_best", 9)])
+    ("model.max_length", 1), ("train.clip_norm", 0), ("decode.n_best", 1001)])
 def test_out_of_range(refused: Callable[..., Any], key: str, value: Any) -> None:
     refused(NO_DATA, f"--{key}", str(value)).says(2, key, "where:", "do:")
 

@@ -71,8 +71,18 @@ def test_n_best(cli: Any, run: Path) -> None:
     assert best == [rows[0][2], rows[3][2]]
 
 
+def test_a_beam_is_as_wide_as_what_is_told_however_it_is_asked_for(cli: Any, run: Path, copy: Path) -> None:
+    """By a flag, by both, by the key, by the run's own configuration; the run's beam is 2."""
+    told = cli("generate", run, "--n-best", 4, stdin="1 2\n").out
+    assert told.count("\n") == 4
+    config = copy / "config.yaml"
+    config.write_text(config.read_text().replace("n_best: 1", "n_best: 4"))
+    for words in ([run, "--n-best", 4, "--beam-size", 1], [run, "--decode.n_best", 4], [copy]):
+        assert cli("generate", *words, stdin="1 2\n").out == told
+
+
 @pytest.mark.parametrize("words", [
-    ["--beam-size", "0"], ["--beam-size", "-1"], ["--n-best", "0"], ["--n-best", "4", "--beam-size", "2"],
+    ["--beam-size", "0"], ["--beam-size", "-1"], ["--n-best", "0"],
     ["--decode.temperature", "0"], ["--decode.top_p", "1.5"], ["--decode.max_length", "0"], ["--decode.seed", "-1"],
     ["--decode.beem_size", "2"], ["--decode.min_length", "90", "--decode.max_length", "80"]])
 def test_search_options_out_of_range(cli: Any, run: Path, words: list[str]) -> None:
@@ -182,6 +192,39 @@ def test_a_line_that_is_cut_is_told_with_its_number_and_marked(cli: Any, run: Pa
     assert ["cut" in row for row in rows] == [False, True, False]
     assert rows[1]["cut"] > 0
     assert cli("translate", run, stdin="1 2\n").err == ""
+
+
+def test_what_the_model_does_not_know_is_told_and_marked(cli: Any, run: Path, classifier: Path, tmp_path: Path) -> None:
+    text = "1 2\n1 42 2 cat\n\n" + "7 42\n" * 6
+    rows = [json.loads(line) for line in cli("generate", run, "--json", stdin=text).out.splitlines()]
+    assert [row.get("unknown") for row in rows] == [None, ["42", "cat"], None, *[["42"]] * 6]
+    done = cli("translate", run, stdin=text)
+    said = done.err.splitlines()
+    assert said[0] == "pellucid: in line 2 the model does not know 42, cat, and reads ⁇ instead"
+    assert len(said) == 6
+    assert said[5].startswith("pellucid: and 2 more ")
+    (one,) = map(json.loads, cli("classify", classifier, "--json", stdin="abß\n").out.splitlines())
+    assert one["unknown"] == ["ß"]
+    (tmp_path / "t").write_text("1 dog\n")
+    scored = cli("score", run, "--source", "-", "--target", tmp_path / "t", "--json", stdin="cat 1\n")
+    assert (json.loads(scored.out)["unknown"], json.loads(scored.out)["unknown_target"]) == (["cat"], ["dog"])
+    assert "in the target of line 1 the model does not know dog" in scored.err
+    done = cli("generate", run, "--prefix", tmp_path / "t", stdin="1 2\n")
+    assert done.out.startswith("1 dog")
+    assert "in the prefix of line 1 the model does not know dog" in done.err
+
+
+def test_split_sentences_cuts_nothing(cli: Any, run: Path) -> None:
+    text = "1 2\n" + "1 2 3 4 5 6 " * 20 + "\n\n3 4! 5\n"
+    done = cli("translate", run, "--split-sentences", "--json", stdin=text)
+    assert (done.code, "loses" in done.err) == (0, False)
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert len(rows) == 4
+    assert not any("cut" in row for row in rows)
+    assert len(rows[1]["text"].split()) >= 6
+    halves = cli("translate", run, stdin="3 4!\n5\n").out.splitlines()
+    assert rows[3]["text"] == " ".join(half for half in halves if half)
+    cli("translate", run, "--split-sentences", "--n-best", 2, stdin="1\n").says(2, "decode.split_sentences")
 
 
 def test_a_precision_that_is_not_available_is_told_with_its_reason(cli: Any, run: Path) -> None:

@@ -143,7 +143,6 @@ def test_a_key_like_no_other_lists_them() -> None:
     ({"model": {"d_model": 10, "n_heads": 4}}, "model.n_heads"),
     ({"data": {"generated": {"min_length": 5, "max_length": 4}}}, "data.generated"),
     ({"data": {"validation_share": 0.5, "test_share": 0.5}}, "data"),
-    ({"decode": {"n_best": 3, "beam_size": 2}}, "decode.n_best"),
     ({"decode": {"min_length": 9, "max_length": 9}}, "decode.min_length"),
     ({"train": {"monitor": "accuracy"}}, "train.monitor"),
     ({"task": "classification", "train": {"monitor": "bleu"}}, "train.monitor"),
@@ -161,8 +160,10 @@ def test_values_that_contradict_each_other_are_refused(mapping: dict[str, Any], 
     assert error.value.where == where
 
 
-def test_as_many_samples_as_wanted_need_no_beam() -> None:
-    assert from_mapping({"decode": {"n_best": 9, "beam_size": 1, "sample": True}}).decode.n_best == 9
+@pytest.mark.parametrize(("decode", "width"), [({}, 4), ({"n_best": 9}, 9), ({"n_best": 9, "beam_size": 2}, 9),
+                                               ({"n_best": 2, "beam_size": 5}, 5)])
+def test_a_beam_holds_as_many_hypotheses_as_are_told(decode: dict[str, int], width: int) -> None:
+    assert from_mapping({"decode": decode}).decode.width == width
 
 
 def test_differences_are_named_with_both_values() -> None:

@@ -74,12 +74,13 @@ def test_it_generates(copy: Run) -> None:
     four = copy.generate(texts, beam_size=4, n_best=4)[0].hypotheses
     assert len(four) == 4
     assert len({h.text for h in four}) == 4
+    assert len(copy.generate(texts, n_best=3)[0].hypotheses) == 3  # a beam is as wide as what is told
     greedy = copy.generate(texts, beam_size=1)[0].hypotheses
     assert len(greedy) == 1
     options = pellucid.DecodeConfig(sample=True, n_best=2, max_length=3)
     assert all(len(h.tokens) <= 3 for one in copy.generate(texts, options=options) for h in one.hypotheses)
     assert copy.generate(["1 2"], prefixes=["4 4"])[0].text.startswith("4 4")
-    for wrong in ({"beam_size": 0}, {"n_best": 3}, {"n_best": 0}):
+    for wrong in ({"beam_size": 0}, {"n_best": 0}):
         with pytest.raises(ValueError):
             copy.generate(texts, **wrong)
 

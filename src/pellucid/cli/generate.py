@@ -33,7 +33,7 @@ class Generate:
     output: Path | None = None
     """where to write; standard output if left out"""
     beam_size: int | None = None
-    """hypotheses kept at each step; 1 is greedy"""
+    """hypotheses kept at each step, and --n-best at least; 1 is greedy"""
     n_best: int | None = None
     """hypotheses told for each line; more than 1 gives that many lines: line number, score, text, tab between"""
     sample: bool = False
@@ -111,7 +111,7 @@ def _refuse_other_keys(program: str, overrides: dict[str, Any]) -> None:
 
 
 def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, Any]) -> DecodeConfig:
-    """The run's options with those of the command line on top; a beam holds as many hypotheses as are told.
+    """The run's options with those of the command line on top.
 
     Raises:
         ConfigError: a value out of range, or without effect.
@@ -119,8 +119,6 @@ def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, 
     given = {"beam_size": arguments.beam_size, "n_best": arguments.n_best, "sample": arguments.sample or None,
              "split_sentences": arguments.split_sentences or None}
     decode = merge(overrides.get("decode", {}), {key: value for key, value in given.items() if value is not None})
-    if "n_best" in decode and "beam_size" not in decode:
-        decode["beam_size"] = max(config.decode.beam_size, decode["n_best"])
     merged = from_mapping(merge(to_mapping(config), {"decode": decode, "train": {"show_samples": 0}}))
     check_effects(merged, {"decode": decode})
     return merged.decode

@@ -140,7 +140,7 @@ class TrainConfig:
 class DecodeConfig:
     """How text is found; each key can be overridden when generating."""
 
-    beam_size: int = 4
+    beam_size: int = 4  # hypotheses kept at each step, and n_best at least (see `width`)
     length_penalty: float = 0.6
     min_length: int = 0
     max_length: int = 256
@@ -154,6 +154,14 @@ class DecodeConfig:
     batch_tokens: int = 4096  # source tokens decoded together at most, padding counted
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     exact: bool = False
+    split_sentences: bool = False  # each text is divided at the ends of sentences, and none is cut
+
+    @property
+    def width(self) -> int:
+        """How many hypotheses a search keeps at each step: a beam holds all that are told. What is out of range stays
+        so, for the search to refuse."""
+        both = self.beam_size, self.n_best
+        return max(both) if all(isinstance(n, int) and n > 0 for n in both) else self.beam_size
 
 
 @dataclass(frozen=True)

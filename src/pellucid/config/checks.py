@@ -60,9 +60,6 @@ def check_pairs(config: RunConfig) -> None:
         raise ConfigError("data.generated.max_length is below data.generated.min_length", where="data.generated")
     if data.validation_share + data.test_share >= 1:
         raise ConfigError("validation_share and test_share leave nothing to train on", where="data")
-    if decode.n_best > decode.beam_size and not decode.sample:
-        raise ConfigError(f"decode.n_best {decode.n_best} is above decode.beam_size {decode.beam_size}",
-                          where="decode.n_best", fix=f"use a beam of at least {decode.n_best}")
     if model.position == "learned" and config.task == "seq2seq" and decode.max_length > model.max_length:
         raise ConfigError(f"decode.max_length {decode.max_length} is above model.max_length {model.max_length}",
                           where="decode.max_length", why="learned positions end there", fix="lower decode.max_length")

@@ -119,7 +119,7 @@ def rehearse_decoding(config: RunConfig, workload: Workload, shape: Shape, preci
             return ledger.peak(0)
         with ledger.holding("packed weights"):
             step = Engine(model, precision) if by_engine else TransformerStep(model)
-        beam = 1 if config.decode.sample else config.decode.beam_size
+        beam = 1 if config.decode.sample else config.decode.width
         _search(step, shape, beam, at_once if by_engine else 1, ledger)
         held = ledger.peak(0)
         if isinstance(step, Engine):

@@ -38,7 +38,7 @@ def search_options(config: DecodeConfig, scores: bool = True) -> SearchOptions:
     if config.split_sentences and config.n_best > 1:
         raise ConfigError("a text that is divided into sentences has one output", where="decode.split_sentences",
                           why=f"decode.n_best is {config.n_best}", fix="leave one of the two out")
-    return SearchOptions(beam_size=config.beam_size, length_penalty=config.length_penalty,
+    return SearchOptions(beam_size=config.width, length_penalty=config.length_penalty,
                          min_length=config.min_length, max_length=config.max_length, n_best=config.n_best,
                          no_repeat_ngram=config.no_repeat_ngram, sample=config.sample,
                          temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, seed=config.seed,
