@@ -103,7 +103,7 @@ def _told_cache() -> str:
     about = _cache()
     kinds = ", ".join(f"{cache.KINDS[kind]} {in_words(size)}" for kind, size in about["kinds"].items() if size)
     return (f"cache {about['folder']}: {in_words(about['bytes'])}{f' ({kinds})' if kinds else ''}; at most "
-            f"{in_words(about['limit'])} of ids, packed weights and digests are kept (PELLUCID_CACHE_GIB)")
+            f"{about['limit'] / 2**30:g} GiB of ids, packed weights and digests are kept (PELLUCID_CACHE_GIB)")
 
 
 def _clean(arguments: Clean) -> int:
