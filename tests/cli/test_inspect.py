@@ -28,6 +28,7 @@ def inspected(cli: Any, run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     done = cli("inspect", run, "--text", "1 2 3 <b>&", "--text", "春 4", "--out", out, "--pairs", "6")
     assert done.code == 0, done.err
     assert str(out / "index.html") in done.out
+    assert "in text 2 the model does not know 春, and reads ⁇ instead" in done.err
     return out
 
 
@@ -42,6 +43,7 @@ def inspected_classifier(cli: Any, classifier: Path) -> Path:
 
 def test_the_page_and_its_pictures(inspected: Path, check_page: Check) -> None:
     html = (inspected / "index.html").read_text(encoding="utf-8")
+    assert "‹unknown: 春›" in html
     assert check_page(html) == {"attention", "heads", "positions", "training", "parameters", "shapes"}
     names = {path.name for path in inspected.iterdir()}
     kinds = ["encoder-layers-0-self_attention", "decoder-layers-0-self_attention", "decoder-layers-0-cross_attention"]

@@ -32,12 +32,16 @@ class Inspect:
 def main(program: str, words: Sequence[str]) -> int:
     """Draws everything, and says where the page is."""
     arguments = parse(Inspect, program, words)
+    from pellucid.cli.remarks import tell_unknown
     from pellucid.inspection.inspect import inspect
     from pellucid.runs.run import load
     from pellucid.train.journal import Reporter
 
     out = arguments.out or arguments.run / "inspection"
-    done = inspect(load(arguments.run), arguments.text, arguments.pairs, out, Reporter().progress)
+    run = load(arguments.run)
+    for number, text in enumerate(arguments.text, start=1):
+        tell_unknown(f"text {number}", run.tokenizers.source.unknown(text))
+    done = inspect(run, arguments.text, arguments.pairs, out, Reporter().progress)
     if done.missing:
         print(f"pellucid: no font here has {' '.join(done.missing[:20])}: they are boxes in the PNG files, but not on "
               "the page\n  do:    install a font that has them, such as Noto Sans CJK for Chinese", file=sys.stderr)

@@ -42,11 +42,10 @@ class Remarks:
                 self._say("cut", f"line {number:,} loses {result.cut:,} tokens: it is longer than the {self._limit:,} "
                                  f"tokens that the model takes (model.max_length){self._fix}")
             unknown_beside: tuple[str, ...] = vars(result).get("unknown_target", ())
-            for place, words in ((f"line {number:,}", result.unknown),
+            for place, parts in ((f"line {number:,}", result.unknown),
                                  (f"the {self._beside} of line {number:,}", unknown_beside)):
-                if words:
-                    self._say("unknown", f"in {place} the model does not know {_listed(words)}, and reads {UNKNOWN} "
-                                         "instead")
+                if parts:
+                    self._say("unknown", _unknown(place, parts))
 
     def end(self) -> None:
         """Says of how many lines nothing has been said."""
@@ -73,6 +72,16 @@ def remarks(limit: int, beside: str = "", fix: str = "") -> Iterator[Remarks]:
 def marks(result: Result) -> dict[str, Any]:
     """The same for JSON: `cut`, `unknown` and `unknown_target`, as far as there is something to mark."""
     return {key: vars(result)[key] for key in ("cut", "unknown", "unknown_target") if vars(result).get(key)}
+
+
+def tell_unknown(place: str, parts: Sequence[str]) -> None:
+    """Says which parts of a text the model does not know, if there are some."""
+    if parts:
+        _tell(_unknown(place, parts))
+
+
+def _unknown(place: str, parts: Sequence[str]) -> str:
+    return f"in {place} the model does not know {_listed(parts)}, and reads {UNKNOWN} instead"
 
 
 def _tell(message: str) -> None:

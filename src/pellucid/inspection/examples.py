@@ -131,14 +131,20 @@ def look_at(run: Run, source: str, reference: str | None) -> Example:
         output = run.generate([source], n_best=1)[0].text
     ids, target = encode(run, [(source, output)])[0]
     written = () if probabilities else token_names(run.tokenizers.target, target)
-    return Example(source, output, reference, token_names(run.tokenizers.source, ids), written,
+    names = token_names(run.tokenizers.source, ids, run.tokenizers.source.unknown(source))
+    return Example(source, output, reference, names, written,
                    ("‹start›", *written[:-1]) if written else (), attend(run, ids, target), probabilities)
 
 
-def token_names(tokenizer: Tokenizer, ids: Ids) -> tuple[str, ...]:
-    """A name for each id: its piece, with what cannot be seen made visible."""
-    pieces = tokenizer.pieces(ids.tolist())
-    return tuple(_NAMES.get(int(i)) or visible(piece) for i, piece in zip(ids, pieces, strict=True))
+def token_names(tokenizer: Tokenizer, ids: Ids, unknown: Sequence[str] = ()) -> tuple[str, ...]:
+    """A name for each id: its piece, with what cannot be seen made visible; for the unknown ones in their order, as
+    far as they are given, what they are in the text."""
+    parts = iter(unknown)
+    names = []
+    for i, piece in zip(ids, tokenizer.pieces(ids.tolist()), strict=True):
+        part = next(parts, "") if i == UNK else ""
+        names.append(f"‹unknown: {visible(part)}›" if part else _NAMES.get(int(i)) or visible(piece))
+    return tuple(names)
 
 
 def visible(text: str) -> str:
