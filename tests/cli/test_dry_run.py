@@ -37,3 +37,27 @@ def test_what_is_broken_behind_them_is_not_called_fine(train_on: Callable[..., A
 def test_what_is_broken_among_them_stops_it(train_on: Callable[..., Any], data: Path) -> None:
     (data / "p.tsv").write_text("1\t2\n" * 900 + "one column\n")
     train_on("--data.train", data / "p.tsv", "--dry-run").says(3, f"{data / 'p.tsv'}:901")
+
+
+def test_parameters_and_updates_are_those_of_the_run(cli: Any, tiny: Path, run: Path) -> None:
+    summary = json.loads((run.parent / "summary.json").read_text())
+    shown = cli("train", tiny, "--dry-run")
+    assert f"# parameters: {summary['parameters']:,}\n# updates: {summary['step']:,}\n" in shown.out
+    assert "# train: all 300 lines can be read" in shown.out
+
+
+def test_updates_of_epochs_are_counted(cli: Any, tiny: Path, tmp_path: Path) -> None:
+    words = ("train", tiny, "--out", tmp_path / "r", "--train.epochs", 1, "--json")
+    expected = json.loads(cli(*words, "--dry-run").out)
+    assert expected["updates"] == json.loads(cli(*words).out)["step"]
+    assert any("the only validation" in note or "patience" in note for note in expected["notes"]) == (
+        expected["updates"] < 8)
+
+
+def test_what_was_not_read_is_not_counted(train_on: Callable[..., Any], data: Path) -> None:
+    (data / "p.tsv").write_text("".join(f"{i}\t{i}\n" for i in range(1500)))
+    words = ("--data.train", data / "p.tsv", "--data.validation", data / "pairs.tsv", "--dry-run")
+    shown = train_on(*words)
+    assert "if the vocabulary is full; pellucid plan counts it" in shown.out
+    assert "# updates: 2\n" in shown.out
+    assert "# note: the run ends within its warm-up" in shown.out

@@ -12,7 +12,8 @@ import pytest
 from pellucid.cli.plan import in_words, read_bytes
 from pellucid.plan.busy import Others
 
-KEYS = {"parameters", "flops", "updates", "memory", "precision", "kernels", "disk", "time", "fit", "assumptions"}
+KEYS = {"parameters", "flops", "updates", "memory", "precision", "kernels", "disk", "time", "fit", "assumptions",
+        "notes"}
 
 
 def planned(cli: Any, *words: object) -> dict[str, Any]:

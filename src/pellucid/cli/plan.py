@@ -128,6 +128,9 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     if plan.assumptions:
         yield "\nAssumed"
         yield from map(said, plan.assumptions)
+    if plan.notes:
+        yield "\nNotes"
+        yield from map(said, plan.notes)
 
 
 def _times(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,15 +51,17 @@ def main(program: str, words: Sequence[str]) -> int:
         print(json.dumps({"run": str(out), **ended}) if arguments.json else how_to_extend(out, config, ended))
         return 0
     if arguments.dry_run:
+        from pellucid.plan.counts import counts
         from pellucid.train.dry_run import dry_run
 
         report = dry_run(config)
+        report |= counts(config, report)
         if arguments.json:
             print(json.dumps({"config": to_mapping(config), **report}, ensure_ascii=False))
             return 0
         print(as_yaml(to_mapping(config)), end="")
-        for key, value in report.items():
-            print(f"# {key}: {_LOOK[value['all']].format(**value) if isinstance(value, dict) else value}")
+        for line in in_words(report, config):
+            print(f"# {line}")
         print(f"# would be written to {out}")
         return 0
     from pellucid.train.journal import Reporter
@@ -102,3 +104,17 @@ def how_to_extend(folder: Path, config: RunConfig, ended: dict[str, Any]) -> str
         words.append("--extend")
         note = f"\n(train.schedule {train.schedule} has fallen to its end: a run that is extended comes out otherwise)"
     return f"{folder} is finished: {ended['why']}\nto go on, for example:\n  {shlex.join(words)}{note}"
+
+
+def in_words(report: dict[str, Any], config: RunConfig) -> Iterator[str]:
+    """What a dry run has found, a line each."""
+    for name, value in report.items():
+        if isinstance(value, dict):
+            yield f"{name}: {_LOOK[value['all']].format(**value)}"
+        elif name == "initialize_from":
+            yield f"{name}: {value}"
+    most = "at most {:,}, if the vocabulary is full; pellucid plan counts it" if report["at_most"] else "{:,}"
+    yield f"parameters: {most.format(report['parameters'])}"
+    epochs = f"those of {config.train.epochs} epochs; pellucid plan counts them"
+    yield f"updates: {epochs if report['updates'] is None else format(report['updates'], ',')}"
+    yield from (f"note: {text}" for text in report["notes"])

@@ -157,7 +157,7 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
                 "unknown_tokens", severity, first.part.name,
                 f"{encoded.unknown:.2%} of the tokens are unknown to the vocabulary of {tokenizers.source.size:,}",
                 cost="the model cannot read them, and writes ⁇ for them",
-                do="raise tokenizer.vocab_size or character_coverage, or use tokenizer.kind sentencepiece"))
+                do=against_unknown(config, tokenizers)))
         if first.part.name == "train" and len(encoded.lengths[0]):
             scale = max(first.reading.records / len(encoded.lengths[0]), 1.0)
             facts = {"vocabulary": tokenizers.source.size, "unknown": round(encoded.unknown, 5),
@@ -167,6 +167,22 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
                 size = tokens.suited_vocabulary(config, first.sample.pairs, facts["well_seen"], scale)
                 facts |= {"suited_vocabulary": size} if size is not None else {}
     return findings + _of_sizes(facts), facts
+
+
+def against_unknown(config: RunConfig, tokenizers: Tokenizers) -> str:
+    """What makes fewer tokens unknown, with this tokenizer."""
+    options = tokenizers.config
+    if config.tokenizer.path is not None:
+        return "train a tokenizer on this data: leave tokenizer.path out"
+    if options.kind == "sentencepiece":
+        return ("set tokenizer.character_coverage 1.0, and tokenizer.vocab_size above the number of characters"
+                if options.character_coverage < 1 else "nothing, where training never sees these characters; else "
+                "train on data that has them")
+    full = max(tokenizers.source.size, tokenizers.target.size) >= options.vocab_size
+    ways = [*(["raise tokenizer.vocab_size"] if full else []),
+            *(["lower tokenizer.min_frequency"] if options.min_frequency > 1 else [])]
+    return ", or ".join([*ways, "use tokenizer.kind sentencepiece" if options.kind != "character" else
+                         "train on data that has these characters"])
 
 
 def _of_sizes(facts: dict[str, Any]) -> list[Finding]:
@@ -181,5 +197,5 @@ def _of_sizes(facts: dict[str, Any]) -> list[Finding]:
         found.append(Finding(
             "batch_size", "note", "train", f"batches in an epoch: {facts['batches_per_epoch']:,}",
             cost="too few updates, or more than an epoch needs",
-            do=f"try train.batch_tokens {facts['suited_batch_tokens']}"))
+            do=f"try --train.batch_tokens {facts['suited_batch_tokens']} (in a file, in place of batch_sentences)"))
     return found

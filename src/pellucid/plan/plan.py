@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 import torch
 
 from pellucid.config import RunConfig
+from pellucid.config.lengths import too_short
 from pellucid.inspection.measures import Part, parameters_by_part
 from pellucid.model.build import check
 from pellucid.plan.budget import Budget, Machine, decoding, look_at_machine, training
@@ -63,6 +64,13 @@ class Plan:
         if self.speed is None or self.updates.total is None:
             return None
         return self.updates.total * self.updates.tokens / self.speed.tokens_per_second
+
+    @property
+    def notes(self) -> list[str]:
+        """What the run is too short for."""
+        total, per_epoch = self.updates.total, self.updates.per_epoch
+        return [] if total is None else too_short(self.config.train, total, None if per_epoch is None else
+                                                  max(1, round(per_epoch)))
 
 
 def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[str], None]) -> Plan:
@@ -133,4 +141,5 @@ def as_json(plan: Plan) -> dict[str, object]:
         "disk": plan.disk,
         "time": (dict.fromkeys(field.name for field in fields(Speed)) if plan.speed is None else asdict(plan.speed)) | {
             "seconds": plan.seconds},
-        "fit": None if plan.fit is None else asdict(plan.fit), "assumptions": list(plan.assumptions)}
+        "fit": None if plan.fit is None else asdict(plan.fit), "assumptions": list(plan.assumptions),
+        "notes": plan.notes}

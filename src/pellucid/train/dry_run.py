@@ -30,8 +30,9 @@ def dry_run(config: RunConfig) -> dict[str, Any]:
         splits = open_splits(config, Path(folder))
         check_unseen(config, splits)
         for name, pairs in splits.items():
-            lines = sum(1 for _ in islice(pairs, _LINES + 1))
-            report[name] = {"lines": min(lines, _LINES), "all": lines <= _LINES}
+            is_made = config.data.train is None and config.data.generated is not None  # just now, and whole
+            lines = sum(1 for _ in (pairs if is_made else islice(pairs, _LINES + 1)))
+            report[name] = {"lines": lines if is_made else min(lines, _LINES), "all": is_made or lines <= _LINES}
     sizes, shared = [config.tokenizer.vocab_size] * 2, config.tokenizer.shared
     if source is not None:
         sizes = [source.tokenizers.source.size, source.tokenizers.target.size]

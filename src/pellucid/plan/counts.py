@@ -1,0 +1,32 @@
+"""How many parameters a run has and how many updates it makes: counted from its data, or as far as can be known."""
+
+from typing import Any
+
+from pellucid.config import RunConfig
+from pellucid.config.lengths import too_short
+from pellucid.plan.learner import model_of
+from pellucid.plan.plan import updates_of
+from pellucid.plan.workload import workload_of
+
+
+def counts(config: RunConfig, read: dict[str, Any]) -> dict[str, Any]:
+    """What a dry run cannot tell without the lengths of the data.
+
+    Args:
+        read: of a dry run; where it has read all training lines they are counted, else taken as they are configured.
+
+    Returns:
+        "parameters" and whether they are "at_most"; "updates" or None; "notes": what the run is too short for.
+    """
+    train, per_epoch = config.train, None
+    is_known = config.tokenizer.kind == "sentencepiece" or train.initialize_from is not None
+    found = {"parameters": read["parameters"], "at_most": not is_known,
+             "updates": None if train.epochs else train.steps}
+    if read["train"]["all"]:
+        workload = workload_of(config, lambda text: None)
+        updates = updates_of(config, workload)
+        found = {"parameters": sum(p.numel() for p in model_of(config, workload).parameters()), "at_most": False,
+                 "updates": updates.total}
+        per_epoch = None if updates.per_epoch is None else round(updates.per_epoch)
+    steps = found["updates"]
+    return found | {"notes": [] if steps is None else too_short(train, steps, per_epoch)}
