@@ -11,6 +11,7 @@ import pytest
 
 from pellucid.ablate.agenda import Planned, pairs_of_test, plan, write_tests
 from pellucid.ablate.cells import cells_of, key_of, with_seed, with_steps
+from pellucid.ablate.outcome import Outcome
 from pellucid.ablate.study import Budget, Study
 from pellucid.cli.arguments import split_overrides
 from pellucid.config.mapping import from_mapping
@@ -149,6 +150,19 @@ def test_plans_name_a_folder_for_people_and_find_it_again(study: Make, tmp_path:
     again = plan(other, cells_of(other), tmp_path)[0]
     assert again.cell.label == "position sinusoidal"
     assert again.folder == first.folder
+
+
+def test_ter_is_computed_where_a_study_wants_it_alone(study: Make, tmp_path: Path) -> None:
+    """Also where it asks for it later: the test set is then evaluated again."""
+    made = study({"metrics": ["test.exact"]})
+    (planned, *_) = plan(made, cells_of(made), tmp_path)
+    assert planned.commands["test"][-2:] == ["--without", "ter"]
+    trained = Outcome(trained={"step": 1}, scores={"test": {"exact": 1.0}})
+    assert trained.lacks(planned.test_sets) == []
+    made = study({"metrics": ["test.exact", "test.ter_lowercase"]})
+    (planned, *_) = plan(made, cells_of(made), tmp_path)
+    assert "--without" not in planned.commands["test"]
+    assert trained.lacks(planned.test_sets) == ["test"]
 
 
 def test_further_test_sets_are_written_once_and_are_as_told(study: Make, tmp_path: Path) -> None:

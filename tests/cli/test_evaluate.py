@@ -41,6 +41,14 @@ def test_a_translation_run(cli: Any, run: Path) -> None:
     assert scores["signature"] == scores["signatures"]["bleu"]
 
 
+def test_a_score_that_takes_long_can_be_left_out(cli: Any, run: Path, copy: Path) -> None:
+    (scores,) = report(cli("evaluate", copy, "--json", "--without", "ter"))["runs"]
+    assert not {"ter", "ter_lowercase"} & (scores.keys() | scores["interval"].keys() | scores["signatures"].keys())
+    assert scores["chrf"] == report(cli("evaluate", run, "--json"))["runs"][0]["chrf"]
+    assert cli("evaluate", copy, "--without", "ter").code == 0
+    assert "compared by" in cli("evaluate", run, copy, "--score", "ter", "--without", "ter").err
+
+
 def test_a_classifier(cli: Any, classifier: Path) -> None:
     (scores,) = report(cli("evaluate", classifier, "--json"))["runs"]
     assert scores.keys() >= CLASSIFICATION

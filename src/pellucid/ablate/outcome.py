@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,11 +46,17 @@ class Outcome:
     threads: int = 0
     at_once: int = 1
 
-    def lacks(self, test_sets: Sequence[str]) -> list[str]:
-        """The stages still to do: "train", then the test sets."""
+    def lacks(self, test_sets: Mapping[str, Sequence[str]]) -> list[str]:
+        """The stages still to do: "train", then the test sets.
+
+        Args:
+            test_sets: by name, which of the scores that can be left out each must have.
+        """
         if self.diverged is not None:
             return []
-        return ([] if self.trained else ["train"]) + [name for name in test_sets if name not in self.scores]
+        missing = [name for name, wanted in test_sets.items()
+                   if name not in self.scores or {*wanted} - self.scores[name].keys()]
+        return ([] if self.trained else ["train"]) + missing
 
     def value(self, metric: str) -> float | None:
         """A metric's value; None where the run has none, as one that diverged."""

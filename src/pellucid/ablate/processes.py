@@ -23,7 +23,7 @@ from pellucid.ablate.outcome import (
     trained_scores,
     write_outcome,
 )
-from pellucid.ablate.sentences import sentence_influences
+from pellucid.ablate.sentences import sentence_influences, table_of
 from pellucid.config.mapping import differences
 from pellucid.errors import CheckpointError, NumericalError, UserError
 from pellucid.files import make_folder, read_json
@@ -138,6 +138,7 @@ class Pool:
             outcome = replace(outcome, scores={**outcome.scores, stage: evaluated_scores(told)})
         write_outcome(planned.outcome, outcome)
         if stage != "train":
+            table_of(planned, stage).unlink(missing_ok=True)  # of fewer scores
             sentence_influences(planned, stage)  # kept now: the next test set's outputs take the place of these
         self.outcomes[planned.outcome] = outcome
         if self._lacks(planned):

@@ -1,8 +1,9 @@
 """What each test sentence does to the scores of a run: a small table a run and test set, made from the run's outputs
 once they are there, and kept in the study's folder, so that reports can be made again from it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from pellucid.errors import CheckpointError, UserError
 from pellucid.evaluate.classification import classification_statistics
 from pellucid.evaluate.influence import influences
 from pellucid.evaluate.significance import SentenceStatistics
-from pellucid.evaluate.translation import translation_statistics
+from pellucid.evaluate.translation import SCORES, translation_statistics
 from pellucid.files import make_folder, read_json, write_json
 
 _DIGITS = 4  # after the point; scores are percentages
@@ -27,7 +28,7 @@ def sentence_influences(planned: Planned, test: str) -> dict[str, NDArray[np.flo
     Raises:
         CheckpointError: the kept table is damaged.
     """
-    path = planned.outcome.parent.parent / "sentences" / f"{planned.outcome.stem}.{test}.json"
+    path = table_of(planned, test)
     if not path.exists():
         made = _from_outputs(planned, test)
         if not made:
@@ -41,14 +42,19 @@ def sentence_influences(planned: Planned, test: str) -> dict[str, NDArray[np.flo
                               fix="remove it: it is made again from the run's outputs, while they are there") from error
 
 
+def table_of(planned: Planned, test: str) -> Path:
+    """Where the influences are kept."""
+    return planned.outcome.parent.parent / "sentences" / f"{planned.outcome.stem}.{test}.json"
+
+
 def _from_outputs(planned: Planned, test: str) -> dict[str, NDArray[np.float64]]:
     """Of what `pellucid evaluate` left in the run's folder, if it is of this test set: its scores are the outcome's."""
     stem = planned.folder / "evaluation" / ("test" if test == "test" else "files")
     outputs, report = stem.with_suffix(".hyp"), stem.with_suffix(".json")
     if not (outputs.exists() and report.exists()):
         return {}
-    scores = finite(read_json(report))
-    if any(scores.get(name) != value for name, value in planned.read().scores.get(test, {}).items()):
+    scores, told = finite(read_json(report)), planned.read().scores.get(test, {})
+    if any(scores.get(name) != value for name, value in told.items()):
         return {}
     hypotheses = outputs.read_text(encoding="utf-8").split("\n")[:-1]
     try:
@@ -59,7 +65,7 @@ def _from_outputs(planned: Planned, test: str) -> dict[str, NDArray[np.float64]]
         return {}
     sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
     return {name: influences(metric, sources)
-            for name, metric in _statistics(planned, hypotheses, references).items()}
+            for name, metric in _statistics(planned, hypotheses, references, told).items()}
 
 
 def _pairs(planned: Planned, test: str, count: int) -> list[tuple[str, str]]:
@@ -71,8 +77,8 @@ def _pairs(planned: Planned, test: str, count: int) -> list[tuple[str, str]]:
     return list(zip(*sides, strict=True))
 
 
-def _statistics(planned: Planned, hypotheses: Sequence[str], references: Sequence[str],
+def _statistics(planned: Planned, hypotheses: Sequence[str], references: Sequence[str], scored: Collection[str],
                 ) -> dict[str, SentenceStatistics]:
     if planned.config.task == "classification":
         return classification_statistics(hypotheses, references, sorted({*hypotheses, *references}))
-    return translation_statistics(hypotheses, references)
+    return translation_statistics(hypotheses, references, [name for name in SCORES if name in scored])

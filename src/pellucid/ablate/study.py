@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
+from pellucid.ablate.scales import score_of
 from pellucid.config import Generated, RunConfig
 from pellucid.config.mapping import from_mapping, override
 from pellucid.config.reader import merge, nest, read_dataclass, unknown_key
@@ -91,6 +92,10 @@ class Study:
         """The data that runs are evaluated on: "test" and further sets, as far as the metrics ask for them."""
         wanted = {metric.split(".")[0] for metric in self.metrics}
         return [name for name in ("test", *self.tests) if name in wanted]
+
+    def wants(self, score: str) -> bool:
+        """Whether a metric is of this score, on any data, with or without regard to letter case."""
+        return any(score_of(metric) == score for metric in self.metrics)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -30,6 +30,8 @@ class Evaluate:
     score: str | None = None
     """that several runs are tested by; chosen by the task: chrf, accuracy of classifiers, exact where lines are numbers
     of a generated task; with _lowercase where a run writes lower case"""
+    without: tuple[Literal["chrf", "ter", "meteor", "exact"], ...] = ()
+    """scores to leave out: TER of long lines that are wrong takes minutes"""
     json: bool = False
     """print the report as JSON"""
 
@@ -45,7 +47,8 @@ def main(program: str, words: Sequence[str]) -> int:
     from pellucid.train.journal import Reporter
 
     files = None if arguments.source is None else (str(arguments.source), str(arguments.target))
-    report = evaluate_runs(arguments.runs, arguments.split, files, Reporter().progress, arguments.score)
+    report = evaluate_runs(arguments.runs, arguments.split, files, Reporter().progress, arguments.score,
+                           arguments.without)
     for folder in arguments.runs:
         _tell_of_unfinished(folder)
     print(json.dumps(report, ensure_ascii=False) if arguments.json else as_text(report))

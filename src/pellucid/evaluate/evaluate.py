@@ -20,7 +20,7 @@ from pellucid.evaluate.comparison_page import as_markdown
 from pellucid.evaluate.perplexity import perplexity_statistics
 from pellucid.evaluate.search_errors import search_errors
 from pellucid.evaluate.significance import SentenceStatistics, corpus_score, interval_of, with_sources
-from pellucid.evaluate.translation import translation_scores
+from pellucid.evaluate.translation import LOWERCASE, SCORES, translation_scores
 from pellucid.files import make_folder, write_json, write_text
 from pellucid.runs.care import look_at
 from pellucid.runs.run import Run, load
@@ -29,13 +29,14 @@ Report = dict[str, Any]
 
 
 def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | None,
-                  say: Callable[[str], None], score: str | None = None) -> Report:
+                  say: Callable[[str], None], score: str | None = None, without: Sequence[str] = ()) -> Report:
     """Scores each run on its own `split`, or on two `files` of sources and targets, and compares the runs pairwise.
 
     Hypotheses and scores are kept in each run's evaluation/ folder, the comparison in that of the first.
 
     Args:
         score: that the runs are tested by; if left out, the one of their task (`evaluate.comparison.chosen_score`).
+        without: kinds of scores that are not computed, of `evaluate.translation.KINDS`.
 
     Returns:
         {"runs": [scores of a run], "keys": [{"key", "values"}] (of the configuration, in which the runs differ),
@@ -54,13 +55,17 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
     name = split if files is None else "files"
     runs = [load(folder) for folder in folders]
     chosen = chosen_score(runs, score)
+    names = tuple(each for each in SCORES if each.removesuffix(LOWERCASE) not in without)
+    if chosen in SCORES and chosen not in names:
+        raise ConfigError(f"the runs are to be compared by {chosen}", where=f"--without {' '.join(without)}",
+                          fix="leave out another score, or choose --score")
     for run in runs:
         pairs = pairs_of(run, split, files)
         first = first or pairs
         if [b for _, b in pairs] != [b for _, b in first]:
             raise ConfigError("the runs were scored on different data, so they cannot be compared",
                               where=f"split {split}", fix="give --source and --target, the same for all")
-        report, one = evaluate_run(run, pairs, name, say)
+        report, one = evaluate_run(run, pairs, name, say, names)
         reports.append(report)
         evaluated.append(one)
     comparison, differences = compare(evaluated, first, chosen, say)
@@ -99,11 +104,11 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
 
 
 def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
-                 say: Callable[[str], None]) -> tuple[Report, Evaluated]:
+                 say: Callable[[str], None], names: Sequence[str] = SCORES) -> tuple[Report, Evaluated]:
     """The scores of one run with intervals, and what they come from; written to evaluation/ as well."""
     say(f"{run.folder}: {len(pairs):,} {split} examples")
-    score = _score_classifier if run.config.task == "classification" else _score_translation
-    outputs, scores, metrics = score(run, pairs, say)
+    outputs, scores, metrics = (_score_classifier(run, pairs, say) if run.config.task == "classification" else
+                                _score_translation(run, pairs, say, names))
     sources = len({source for source, _ in pairs})
     report: Report = {"run": str(run.folder), "split": split, "n": len(pairs), "sources": sources,
                       "state": look_at(run.folder).state, **scores}
@@ -114,12 +119,12 @@ def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
     return report, Evaluated(str(run.folder), run, outputs, metrics, report.get("unknown_share", 0.0))
 
 
-def _score_translation(run: Run, pairs: list[tuple[str, str]],
-                       say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
+def _score_translation(run: Run, pairs: list[tuple[str, str]], say: Callable[[str], None], names: Sequence[str],
+                       ) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
     sources, targets, route = [a for a, _ in pairs], [b for _, b in pairs], run.route()
     generated = run.generate(sources, progress=lambda done: say(f"{done:,} of {len(pairs):,} decoded"))
     outputs = [one.text for one in generated]
-    scores = translation_scores(outputs, targets, sources)
+    scores = translation_scores(outputs, targets, sources, names)
     scored = run.score(sources, targets, cut=True)
     nats, tokens = [-one.log_probability for one in scored], [len(one.tokens) for one in scored]
     perplexity = with_sources(perplexity_statistics(nats, tokens), sources)

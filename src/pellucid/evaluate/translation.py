@@ -104,19 +104,19 @@ def bleu_tokenizer(references: Sequence[str]) -> str:
 
 
 def translation_scores(hypotheses: Sequence[str], references: Sequence[str],
-                       sources: Sequence[Hashable] | None = None) -> TranslationScores:
-    """All scores of n hypotheses, each with its interval; texts and errors as in `translation_statistics`.
+                       sources: Sequence[Hashable] | None = None, names: Sequence[str] = SCORES) -> TranslationScores:
+    """The scores of n hypotheses, each with its interval; texts, names and errors as in `translation_statistics`.
 
     Args:
         sources: what each is a translation of; equal ones are drawn together.
     """
-    statistics = translation_statistics(hypotheses, references)
+    statistics = translation_statistics(hypotheses, references, names)
     if sources is not None:
         statistics = {name: with_sources(metric, sources) for name, metric in statistics.items()}
     return TranslationScores(
         scores={name: corpus_score(metric) for name, metric in statistics.items()},
         interval={name: interval_of(metric) for name, metric in statistics.items()},
-        signatures=translation_signatures(rules_for(references)), statistics=statistics)
+        signatures=translation_signatures(rules_for(references), names), statistics=statistics)
 
 
 def translation_statistics(hypotheses: Sequence[str], references: Sequence[str],
@@ -144,9 +144,9 @@ def translation_statistics(hypotheses: Sequence[str], references: Sequence[str],
     return found
 
 
-def translation_signatures(rules: Rules) -> dict[str, str]:
+def translation_signatures(rules: Rules, names: Sequence[str] = SCORES) -> dict[str, str]:
     """How each score is computed: sacreBLEU's signatures and our own."""
-    return {name: _signature(name, rules) for name in SCORES}
+    return {name: _signature(name, rules) for name in names}
 
 
 def _statistics(name: str, hypotheses: Sequence[str], references: Sequence[str], rules: Rules) -> SentenceStatistics:
