@@ -163,6 +163,8 @@ def test_runs_of_different_tasks_or_on_different_data_are_not_compared(
     config = yaml.safe_load((copy / "config.yaml").read_text())
     config["data"]["test"] = str(copy / "other.tsv")
     (copy / "config.yaml").write_text(yaml.safe_dump(config))
+    cli("evaluate", run, copy).says(3, "the test data changed", "--source")
+    (copy / "data.json").unlink()  # which knows what they were
     cli("evaluate", run, copy).says(2, "different data", "--source")
 
 

@@ -76,3 +76,10 @@ def test_components_run_on_other_data(tmp_path: Path) -> None:
         assert config == planned.config
         assert config.data.train is not None
         assert config.tokenizer.kind == "sentencepiece"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_cost_names_the_runs_that_there_are(name: str) -> None:
+    study = read_study(name, {})
+    runs = len(cells_of(study)) * len(study.seeds)
+    assert study.about["cost"].startswith(f"{runs} runs of {study.budget.steps:,} updates; about ")
