@@ -11,7 +11,7 @@ from pellucid.ablate.study import read_study
 from pellucid.cli.arguments import read_config, split_overrides
 from pellucid.config.effects import without_effect
 from pellucid.config.mapping import from_mapping
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, PellucidWarning
 from pellucid.recipes import read_recipe, recipe_names
 from pellucid.studies import study_names
 
@@ -23,19 +23,26 @@ from pellucid.studies import study_names
     ("demo", "--decode.sample true --decode.beam_size 8", "decode.beam_size", "leave one"),
     ("copy", "--tokenizer.character_coverage 1.0", "tokenizer.character_coverage", "--tokenizer.kind sentencepiece"),
     ("multi30k-en-de", "--tokenizer.min_frequency 2", "tokenizer.min_frequency", "--tokenizer.kind word"),
-    ("copy", "--tokenizer.path t --tokenizer.vocab_size 50", "tokenizer.vocab_size", "leave it out"),
-    ("copy", "--train.initialize_from r --tokenizer.path t", "tokenizer.path", "leave it out"),
     ("copy", "--data.train a.tsv --data.generated.train 9", "data.generated.train", "one of them"),
-    ("copy", "--data.validation_share 0.1", "data.validation_share", "leave it out"),
-    ("demo", "--data.generated.max_length 19", "data.generated.max_length", "leave it out"),
-    ("trec", "--model.decoder_layers 1", "model.decoder_layers", "leave it out"),
-    ("trec", "--decode.beam_size 3", "decode.beam_size", "leave it out"),
-    ("copy", "--model.pooling max", "model.pooling", "leave it out"),
 ])
 def test_a_flag_without_effect_says_what_it_needs(recipe: str, words: str, key: str, fix: str) -> None:
     with pytest.raises(ConfigError, match=f"--{key} has no effect here") as error:
         read_config(recipe, split_overrides(words.split())[1])
     assert fix in error.value.fix
+
+
+@pytest.mark.parametrize(("recipe", "words", "key"), [
+    ("copy", "--tokenizer.path t --tokenizer.vocab_size 50", "tokenizer.vocab_size"),
+    ("copy", "--train.initialize_from r --tokenizer.path t", "tokenizer.path"),
+    ("copy", "--data.validation_share 0.1", "data.validation_share"),
+    ("demo", "--data.generated.max_length 19", "data.generated.max_length"),
+    ("trec", "--model.decoder_layers 1", "model.decoder_layers"),
+    ("trec", "--decode.beam_size 3", "decode.beam_size"),
+    ("copy", "--model.pooling max", "model.pooling"),
+])
+def test_one_that_never_could_have_an_effect_is_told(recipe: str, words: str, key: str) -> None:
+    with pytest.warns(PellucidWarning, match=f"--{key} has no effect here: "):
+        read_config(recipe, split_overrides(words.split())[1])
 
 
 @pytest.mark.parametrize(("recipe", "words"), [

@@ -99,6 +99,8 @@ def toy(words: list[str]) -> list[str]:
     if words[0] not in ("demo", "train", "plan") or "--dry-run" in words or "--help" in words:
         return words
     name = "demo" if words[0] == "demo" else words[1]
+    if Path(name).is_dir():  # a run, which is a toy already
+        return words
     mapping = read_recipe(name).mapping
     tokenizer = mapping.get("tokenizer", {})
     is_pieces = tokenizer.get("kind", "sentencepiece") == "sentencepiece"

@@ -1,11 +1,12 @@
 """Which keys have no effect beside the others: a flag that changes nothing is told, and not taken in silence."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pellucid.config import RunConfig
 from pellucid.config.mapping import flatten
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, PellucidWarning
 
 _PIECES = ("algorithm", "character_coverage", "split_digits", "user_defined_symbols", "symbols", "sample_lines",
            "sample_characters")
@@ -19,43 +20,43 @@ _POOLINGS = ("mean", "max", "first")  # of another name it is said that it does 
 
 
 def check_effects(config: RunConfig, given: dict[str, Any]) -> None:
-    """Refuses what is given, as a nested mapping, and changes nothing in `config`, which has it already.
+    """Looks at what is `given`, a nested mapping that `config` has already: refuses what changes nothing and would
+    beside another value, and warns of what never could there, such as a key of another task.
 
     Raises:
         ConfigError: names the key, what it is without effect beside, and what would do.
     """
     idle = without_effect(config)
-    for key, value in flatten(given).items():
-        if key in idle and value is not None:
-            why, fix = idle[key]
+    for key in (key for key, value in flatten(given).items() if key in idle and value is not None):
+        why, fix = idle[key]
+        if fix:
             raise ConfigError(f"--{key} has no effect here", where=key, why=why, fix=fix)
+        warnings.warn(f"--{key} has no effect here: {why}", PellucidWarning, stacklevel=2)
 
 
 def without_effect(config: RunConfig) -> dict[str, tuple[str, str]]:
-    """The keys that change nothing beside the others: why, and what would give each an effect."""
+    """The keys that change nothing beside the others: why, and what would give each an effect, or nothing."""
     return {key: (why, fix) for keys, why, fix in _idle(config) for key in keys}
 
 
 def _idle(config: RunConfig) -> Iterator[tuple[Iterable[str], str, str]]:
     """Groups of such keys."""
     model, data, tokenizer, train, decode = config.model, config.data, config.tokenizer, config.train, config.decode
-    leave = "leave it out"
     if model.attention in ("full", "linear"):
         yield ["model.window"], f"model.attention is {model.attention}", "add --model.attention window"
     if config.task == "classification":
         yield ([*_all("decode", _SEARCHED), "model.decoder_layers", "model.tie_embeddings", "tokenizer.shared",
-                "data.target_field", "train.show_samples"], "the task is classification, which writes no text", leave)
+                "data.target_field", "train.show_samples"], "the task is classification, which writes no text", "")
     else:
         pooling = ["model.pooling"] if model.pooling in _POOLINGS else []
-        yield ["data.label_field", *pooling], "the task is seq2seq, which has no labels", leave
+        yield ["data.label_field", *pooling], "the task is seq2seq, which has no labels", ""
         if decode.sample:
             yield ["decode.beam_size"], "decode.sample is true, and a draw searches nothing", "leave one of them out"
         elif not train.show_samples:
             yield _all("decode", _DRAWN), "decode.sample is false: nothing is drawn", "add --decode.sample true"
     if train.initialize_from is not None or tokenizer.path is not None:
         keys = [*_LEARNED, "path"] if train.initialize_from is not None else _LEARNED
-        yield (_all("tokenizer", keys), f"the tokenizer is that of {train.initialize_from or tokenizer.path}",
-               f"{leave}, or train a tokenizer of this run's own")
+        yield (_all("tokenizer", keys), f"the tokenizer is that of {train.initialize_from or tokenizer.path}", "")
     elif tokenizer.kind != "sentencepiece":
         yield _all("tokenizer", _PIECES), f"tokenizer.kind is {tokenizer.kind}", "add --tokenizer.kind sentencepiece"
     else:
@@ -68,10 +69,10 @@ def _idle(config: RunConfig) -> Iterator[tuple[Iterable[str], str, str]]:
         yield _all("data.generated", generated), "data.train is given, and goes before it", "give one of them"
     elif data.generated is not None and data.generated.task == "grammar":
         yield (_all("data.generated", ("symbols", "min_length", "max_length")),
-               "data.generated.task is grammar, which has sentences of its own", leave)
+               "data.generated.task is grammar, which has sentences of its own", "")
     for name, files in (("validation", data.validation), ("test", data.test)):
         if files is not None or (data.train is None and data.generated is not None):
-            yield [f"data.{name}_share"], f"there is {name} data already, and no share is set aside", leave
+            yield [f"data.{name}_share"], f"there is {name} data already, and no share is set aside", ""
 
 
 def _all(section: str, names: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from pellucid.config import RunConfig
 from pellucid.config.lengths import too_short
+from pellucid.errors import UserError
 from pellucid.plan.learner import model_of
 from pellucid.plan.plan import updates_of
 from pellucid.plan.workload import workload_of
@@ -22,8 +23,11 @@ def counts(config: RunConfig, read: dict[str, Any]) -> dict[str, Any]:
     is_known = config.tokenizer.kind == "sentencepiece" or train.initialize_from is not None
     found = {"parameters": read["parameters"], "at_most": not is_known,
              "updates": None if train.epochs else train.steps}
-    if read["train"]["all"]:
-        workload = workload_of(config, lambda text: None)
+    try:
+        workload = workload_of(config, lambda text: None) if read["train"]["all"] else None
+    except UserError as error:  # of the tokenizer, or of lengths: training will say it at greater length
+        return found | {"notes": [f"training will stop: {error.what}"]}
+    if workload is not None:
         updates = updates_of(config, workload)
         found = {"parameters": sum(p.numel() for p in model_of(config, workload).parameters()), "at_most": False,
                  "updates": updates.total}
