@@ -129,7 +129,7 @@ def test_every_difference_has_its_interval() -> None:
         low, high = row["interval"]
         assert low <= row["difference"] <= high
         assert low < high or row["score"] == "exact"
-    page = as_markdown({"runs": [{"split": "test", "n": 3}], "comparison": rows, "differences": details})
+    page = as_markdown({"runs": [{"split": "test", "n": 3}], "keys": [], "comparison": rows, "differences": details})
     assert page.count("exploratory |") == 5
     assert all(f"| {row['score']} | " in page for row in rows)
 

@@ -93,9 +93,11 @@ def test_a_classifier_takes_the_encoder_and_says_so(source: Path, labelled: dict
                                                     train_through: Through, stop_at: Any, tmp_path: Path,
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny(task="classification", data=labelled, train={"initialize_from": str(source)})
-    reporter = stop_at()
+    reporter, new = stop_at(), set[str]()
     with monkeypatch.context() as patch:
-        patch.setattr(train_run, "train_until_done", lambda session: _raise(session))
+        told = tmp_path / "new/initialized_from.json"
+        patch.setattr(train_run, "train_until_done", lambda session: new.update(json.loads(told.read_text())["new"]) or
+                      _raise(session))
         with pytest.raises(_Opened) as opened:
             train_run.train(config, tmp_path / "new", reporter)
     ours, theirs = (dict(model.named_parameters())
@@ -104,8 +106,7 @@ def test_a_classifier_takes_the_encoder_and_says_so(source: Path, labelled: dict
     assert len(taken) > 5
     assert all(torch.equal(ours[name], theirs[name]) for name in taken)
     assert "the encoder and its embedding (4 tensors begin anew)" in reporter.told
-    new = json.loads((tmp_path / "new/initialized_from.json").read_text())["new"]
-    assert set(new) == ours.keys() - set(taken)
+    assert new == ours.keys() - set(taken)
     train_through(config, tmp_path / "new")
 
     again = tiny(task="classification", data=labelled, train={"initialize_from": str(tmp_path / "new")})

@@ -187,8 +187,8 @@ def test_a_run_goes_on_with_as_many_workers_as_it_began_with(tmp_path: Path, tin
     assert there == here
     train_run.train(tiny(train={"workers": 3}), tmp_path / "run", stop_at())
     assert count(tmp_path / "run") == (3, 3)
-    with pytest.raises(ConfigError, match=r"train.steps"):
-        train_run.train(tiny(train={"workers": 3, "steps": 10}), tmp_path / "run", stop_at())
+    with pytest.raises(ConfigError, match=r"train.learning_rate"):
+        train_run.train(tiny(train={"workers": 3, "learning_rate": 0.5}), tmp_path / "run", stop_at())
 
 
 @forks

@@ -69,7 +69,7 @@ def _planned(study: Study, cell: Cell, config: RunConfig, out: Path) -> Planned:
     for test in study.test_sets:
         files = [f"--{side}={path_of_test(out, test, side)}" for side in ("source", "target")] if test != "test" else []
         without = ["--without", SLOW] if config.task == "seq2seq" and not study.wants(SLOW) else []
-        commands[test] = ["pellucid", "evaluate", str(folder), "--json", *own.words(), *files, *without]
+        commands[test] = ["pellucid", "evaluate", str(folder), "--json", *own.words(), *without, *files]
     return Planned(cell, config, folder, out / "outcomes" / f"{name}.json", out / "logs" / f"{name}.txt", commands)
 
 

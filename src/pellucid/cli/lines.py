@@ -129,7 +129,8 @@ class Beside:
         self._taken += len(found)
         if len(found) < count:
             raise DataError(f"there are fewer {self._what} than lines of input", where=str(self._path),
-                            why=f"it has {self._taken:,} lines")
+                            why=f"it has {self._taken:,} lines, and the input at least "
+                                f"{self._taken - len(found) + count:,}")
         return found
 
     def end(self) -> None:

@@ -77,6 +77,7 @@ def first_pairs(run: Run, splits: Sequence[str], count: int) -> Sample:
                 pairs = tuple(islice(usable, count))
             except UserError as error:
                 reason = f"the {name} data cannot be read: {error.what}" + (f" ({error.where})" if error.where else "")
+                reason += f"; {error.why}" if error.why else ""
                 continue
             if pairs:
                 return Sample(name, pairs)
