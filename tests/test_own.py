@@ -23,12 +23,13 @@ pytestmark = pytest.mark.usefixtures("no_own_parts")
 CONFIG = {"d_model": 16, "n_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
 SOURCE, TARGET = torch.randint(4, 20, (3, 7)), torch.randint(4, 20, (3, 5))
 OWN = """import pellucid
+import torch
 from torch import nn
 
 class Gain(nn.Module):
     def __init__(self, d_model):
         super().__init__()
-        self.gain = nn.Parameter(__import__("torch").ones(d_model))
+        self.gain = nn.Parameter(torch.ones(d_model))
 
     def forward(self, x):
         return x * self.gain / 8

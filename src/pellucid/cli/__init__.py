@@ -96,6 +96,11 @@ def _run(words: list[str]) -> int:
 
 def _with_own_parts(words: list[str]) -> list[str]:
     """The words without ``--import FILE``, whose files have been imported."""
+    if not any(word.partition("=")[0] == "--import" for word in words):
+        return words
+    from pathlib import Path
+
+    from pellucid import own
     from pellucid.errors import ConfigError
 
     rest, files = list[str](), list[str]()
@@ -109,10 +114,6 @@ def _with_own_parts(words: list[str]) -> list[str]:
     if words[-1:] == ["--import"]:
         raise ConfigError("--import needs a file", where="--import")
     for file in files:
-        from pathlib import Path
-
-        from pellucid import own
-
         own.import_file(Path(file))
     return rest
 

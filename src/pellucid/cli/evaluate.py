@@ -49,20 +49,12 @@ def main(program: str, words: Sequence[str]) -> int:
     files = None if arguments.source is None else (str(arguments.source), str(arguments.target))
     report = evaluate_runs(arguments.runs, arguments.split, files, Reporter().progress, arguments.score,
                            arguments.without)
-    for folder in arguments.runs:
-        _tell_of_unfinished(folder)
+    for run in report["runs"]:
+        if run["state"] in ("running", "interrupted"):
+            print(f"pellucid: {run['run']} is not finished ({run['state']}): the scores are of its best weights so far",
+                  file=sys.stderr)
     print(json.dumps(report, ensure_ascii=False) if arguments.json else as_text(report))
     return 0
-
-
-def _tell_of_unfinished(folder: Path) -> None:
-    from pellucid.runs.care import look_at
-
-    found = look_at(folder)
-    if found.state in ("running", "interrupted"):
-        of = "" if found.steps is None else f" of {found.steps:,}"
-        print(f"pellucid: {folder} is not finished ({found.state}, at step {found.step:,}{of}): the scores are of "
-              "its best weights so far", file=sys.stderr)
 
 
 def as_text(report: dict[str, Any]) -> str:

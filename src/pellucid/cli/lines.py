@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO, cast
 
 from pellucid.data.text_lines import MAX_LINE_BYTES, read_lines
 from pellucid.errors import ConfigError, DataError, OutputError
@@ -57,10 +57,10 @@ def blocks_of_lines(path: Path | None) -> Iterator[list[str]]:
     is_typed = sys.stdin.isatty()
     if is_typed:
         print("type a line of text and press Enter: it is answered at once; Ctrl-D ends", file=sys.stderr, flush=True)
-    yield from _as_they_come(sys.stdin.buffer, 0.0 if is_typed else _PATIENCE)
+    yield from _as_they_come(cast("io.BufferedReader", sys.stdin.buffer), 0.0 if is_typed else _PATIENCE)
 
 
-def _as_they_come(stream: BinaryIO, patience: float) -> Iterator[list[str]]:
+def _as_they_come(stream: io.BufferedReader, patience: float) -> Iterator[list[str]]:
     """Blocks of lines; one ends when it is full, or `patience` seconds after its first line came if no more is there
     then. Nothing is read ahead of what is there, so that fast input fills its pipe while a block is answered."""
     block: list[str] = []
@@ -69,7 +69,7 @@ def _as_they_come(stream: BinaryIO, patience: float) -> Iterator[list[str]]:
         if block and not _has_more(stream, begun + patience - time.monotonic()):
             yield block
             block = []
-        read = stream.read1(_BYTES_AT_ONCE)  # type: ignore[attr-defined]  # all that is there, or the next that comes
+        read = stream.read1(_BYTES_AT_ONCE)  # all that is there, or the next that comes
         is_over = not read
         *lines, rest = (rest + read).split(b"\n")
         lines = [line.removesuffix(b"\r") for line in lines] + [rest] * is_over
@@ -92,7 +92,7 @@ def _as_they_come(stream: BinaryIO, patience: float) -> Iterator[list[str]]:
         yield block
 
 
-def _has_more(stream: BinaryIO, seconds: float) -> bool:
+def _has_more(stream: io.BufferedReader, seconds: float) -> bool:
     """Whether there is something to read, or its end, within so many seconds."""
     try:
         return bool(select.select([stream], [], [], max(0.0, seconds))[0])

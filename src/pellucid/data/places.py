@@ -3,7 +3,6 @@ was given in, which the run's data.json remembers; the SHA-256 there tells them 
 """
 
 import dataclasses
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +62,7 @@ def _state(split: Split) -> str:
 def _named(split: Split) -> str:
     if split.path is not None and hub.is_address(split.path):
         return split.path
-    return " and ".join(os.path.abspath(path) for path in _paths(split))  # noqa: PTH100 - Path.resolve follows links
+    return " and ".join(str(Path(path).absolute()) for path in _paths(split))
 
 
 def known_of(record: Path, name: str, given: Split) -> Known | None:

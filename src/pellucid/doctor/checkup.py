@@ -16,8 +16,8 @@ from pellucid.doctor.machine import look_around
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder, read_json
 from pellucid.model.build import check
-from pellucid.runs.checkpoint import AVERAGE
 from pellucid.runs.folder import read_config, tokenizer_options
+from pellucid.runs.format import AVERAGE
 from pellucid.runs.slim import MARK
 from pellucid.train.journal import read_metrics
 from pellucid.train.unseen import check_unseen

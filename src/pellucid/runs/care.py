@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pellucid.errors import CheckpointError, UserError
-from pellucid.files import check_folder, read_json, write_folder
+from pellucid.files import MANIFEST, check_folder, read_json, write_folder
 from pellucid.runs.folder import ENDED, read_config
 from pellucid.runs.format import AVERAGE, MOMENTS
 from pellucid.runs.slim import MARK, plain_files, size_of
@@ -217,7 +217,7 @@ def _without_moments(checkpoint: Path) -> None:
     """Writes the checkpoint anew, whole, its weights being the same file."""
     def fill(place: Path) -> None:
         for path in plain_files(checkpoint):
-            if path.name not in (MOMENTS, "manifest.json"):
+            if path.name not in (MOMENTS, MANIFEST):
                 try:
                     os.link(path, place / path.name)
                 except OSError:  # a file system without hard links

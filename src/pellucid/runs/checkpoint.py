@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from pellucid.errors import CheckpointError
 from pellucid.files import check_folder, write_folder, write_json
-from pellucid.runs.format import AVERAGE as AVERAGE
-from pellucid.runs.format import WEIGHTS as WEIGHTS
+from pellucid.runs.format import WEIGHTS
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from pellucid.data.tokenizers.build import load_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import (
+    MANIFEST,
     check_folder,
     checked_sha256,
     make_folder,
@@ -89,7 +90,7 @@ def _copy_folder(folder: Path, place: Path, names: list[str] | tuple[str, ...]) 
     """Copies files with a manifest of their own."""
     def fill(inside: Path) -> None:
         for name in names:
-            if name != "manifest.json":
+            if name != MANIFEST:
                 shutil.copyfile(folder / name, inside / name)
 
     write_folder(place, fill)
@@ -113,7 +114,7 @@ def _kept(folder: Path) -> list[str]:
 
 def _left_out(folder: Path, checkpoint: Path) -> dict[str, int]:
     kept = {folder / name for name in _kept(folder)} | {checkpoint / name for name in _OF_CHECKPOINT}
-    kept |= set(plain_files(folder / "tokenizer")) | {checkpoint / "manifest.json"}
+    kept |= set(plain_files(folder / "tokenizer")) | {checkpoint / MANIFEST}
     names = {"data": "generated data, made again when it is needed", "inspection": "what `pellucid inspect` drew"}
     sizes: Counter[str] = Counter()
     for path in all_files(folder):

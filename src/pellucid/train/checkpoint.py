@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from pellucid.config.reader import read_dataclass
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import check_folder, read_json, write_json
-from pellucid.runs.checkpoint import AVERAGE, WEIGHTS, check_weights, fill, read_tensors, weights_of, write_checkpoint
-from pellucid.runs.format import MOMENTS
+from pellucid.runs.checkpoint import check_weights, fill, read_tensors, weights_of, write_checkpoint
+from pellucid.runs.format import AVERAGE, MOMENTS, WEIGHTS
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.optimizer import load_optimizer_state, optimizer_state
 
