@@ -10,6 +10,14 @@ from html.parser import HTMLParser
 import pytest
 
 
+@pytest.fixture(autouse=True, scope="session")
+def in_english() -> Iterator[None]:
+    """What is told is told in English, wherever the tests run; a test of Chinese asks for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PELLUCID_LANG", "en")
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
     """These matrices are tiny: threads would only wait for each other."""

@@ -1,0 +1,21 @@
+"""The language that people are told things in."""
+
+from __future__ import annotations
+
+import pytest
+
+from pellucid.language import language
+
+
+@pytest.mark.parametrize(("environment", "expected"), [
+    ({}, "en"), ({"LANG": "zh_CN.UTF-8"}, "zh"), ({"LANG": "de_DE.UTF-8"}, "en"), ({"LANG": "C.UTF-8"}, "en"),
+    ({"LC_MESSAGES": "zh_TW", "LANG": "en_US.UTF-8"}, "zh"), ({"LC_ALL": "C", "LC_MESSAGES": "zh_CN"}, "en"),
+    ({"LC_ALL": "", "LANG": "zh_CN"}, "zh"), ({"PELLUCID_LANG": "zh", "LC_ALL": "en_US.UTF-8"}, "zh"),
+    ({"PELLUCID_LANG": "ZH-cn"}, "zh"), ({"PELLUCID_LANG": "en", "LANG": "zh_CN.UTF-8"}, "en")])
+def test_one_asks_for_it_or_the_locale_says_it(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str],
+                                               expected: str) -> None:
+    for name in ("PELLUCID_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert language() == expected
