@@ -3,8 +3,8 @@
     python -m benchmarks.mutations [--only TEXT] [--first N] [--json FILE]
 
 The faults are those of mutations.yaml. Each is put into a copy of the checkout, and those of its tests run there that
-lie where one would look for them: tests/nn for a file of nn/. Without a fault they must pass. A fault that no test
-notices lives, and the command fails.
+lie where one would look for them: tests/nn for a file of nn/, first of all those named as the file. Without a fault
+they must pass. A fault that no test notices lives, and the command fails.
 """
 
 import argparse
@@ -60,6 +60,12 @@ class Mutation(Edit):
         """Where its tests lie."""
         return [f"tests/{room}" for room in self.tests or (self.file.split("/")[0],)]
 
+    @property
+    def own_tests(self) -> list[str]:
+        """Those that are named as one of its files, if there are any."""
+        named = [f"{folder}/test_{Path(edit.file).stem}.py" for edit in self.edits for folder in self.folders]
+        return [name for name in named if (ROOT / name).exists()]
+
 
 def read_mutations() -> list[Mutation]:
     """All of mutations.yaml.
@@ -88,14 +94,20 @@ def put_in(mutation: Mutation, source: Path) -> dict[Path, str]:
     return before
 
 
-def first_failure(copy: Path, folders: list[str]) -> str | None:
-    """The first test that fails in the copy; None where all pass.
+def killer_of(mutation: Mutation, copy: Path) -> str | None:
+    """The first test that fails with the fault in the copy; None where it lives."""
+    own = first_failure(copy, mutation.own_tests) if mutation.own_tests else None
+    return own or first_failure(copy, mutation.folders)
+
+
+def first_failure(copy: Path, places: list[str]) -> str | None:
+    """The first test of these files and folders that fails in the copy; None where all pass.
 
     Raises:
         RuntimeError: the tests cannot be run.
     """
     environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PELLUCID_CACHE": str(copy / "cache")}
-    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"--deselect={SLOW}", *folders]
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"--deselect={SLOW}", *places]
     try:
         done = subprocess.run(words, cwd=copy, env=environment, capture_output=True, text=True, timeout=LIMIT,
                               check=False)
@@ -124,12 +136,12 @@ def main() -> int:
             place = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy.mkdir(exist_ok=True)
             place(ROOT / name, copy / name)
-        for folders in sorted({tuple(mutation.folders) for mutation in chosen}):
-            if failure := first_failure(copy, list(folders)):
+        for room in sorted({room for mutation in chosen for room in mutation.folders}):
+            if failure := first_failure(copy, [room]):
                 raise SystemExit(f"without a fault: {failure}")
         for number, mutation in enumerate(chosen, start=1):
             began, before = time.monotonic(), put_in(mutation, copy / "src" / "pellucid")
-            killer = first_failure(copy, mutation.folders)
+            killer = killer_of(mutation, copy)
             for path, text in before.items():
                 path.write_text(text, encoding="utf-8")
             found.append({"file": mutation.file, "says": mutation.says, "killed_by": killer})

@@ -23,6 +23,11 @@ def test_a_fault_can_be_put_in(mutation: Mutation, tmp_path: Path) -> None:
     assert all(list((ROOT / folder).glob("test_*.py")) for folder in mutation.folders)
 
 
+def test_the_tests_named_as_the_file_are_asked_first() -> None:
+    assert Mutation("nn/dropout.py", "x", "y").own_tests == ["tests/nn/test_dropout.py"]
+    assert Mutation("kernels/rows.cpp", "x", "y").own_tests == []
+
+
 def test_there_are_enough() -> None:
     assert len(read_mutations()) >= 54
 

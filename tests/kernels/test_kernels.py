@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -67,6 +68,23 @@ def test_attention(batch: int, heads: int, queries: int, keys: int, width: int, 
     assert_same(compute, 2e-5 if kind == torch.float32 else 3e-2)
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("length", [2, 63, 64, 65, 130])
+def test_no_query_sees_what_follows(length: int, kind: torch.dtype) -> None:
+    """Other keys and values behind a query change no bit of what it gets, and get no gradient from it."""
+    p = torch.arange(length)
+    pattern, kernel = AttentionPattern(p, p, None, True), ScaledDotProductAttention()
+    q, k, v, *others = torch.randn(5, 2, 3, length, 16).to(kind)
+    out = kernel(q, k, v, pattern, None)
+    for last in {0, length // 2, length - 2}:
+        changed = [torch.cat([t[:, :, : last + 1], other[:, :, last + 1 :]], 2).requires_grad_()
+                   for t, other in zip((k, v), others, strict=True)]
+        seen = kernel(q, *changed, pattern, None)[:, :, : last + 1]
+        assert torch.equal(seen, out[:, :, : last + 1])
+        for gradient in torch.autograd.grad(seen.sum(), changed):
+            assert not gradient[:, :, last + 1 :].any()
+
+
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (3, 7), (300, 64), (129, 257)])
 def test_layer_norm(rows: int, width: int) -> None:
     norm = LayerNorm(width)
@@ -86,6 +104,14 @@ def test_layer_norm(rows: int, width: int) -> None:
         return [out, x.grad, norm.gain.grad, norm.bias.grad]
 
     assert_same(compute, 2e-5 if width > 1 else 1e-2)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 1e-4, 3e-3, 1.0])
+def test_epsilon_is_added_to_the_variance(deviation: float) -> None:
+    """(x - μ) / √(σ² + ε), also where σ² is no larger than ε = 10⁻⁵, or 0."""
+    x = deviation * torch.randn(9, 48)
+    expected = F.layer_norm(x.double(), (48,), eps=1e-5).float()
+    torch.testing.assert_close(LayerNorm(48)(x), expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -131,6 +131,21 @@ def test_continuing_step_by_step_is_attending_at_once(position: str, kernel: str
         close(out[:, 0], whole[:, t])
 
 
+@pytest.mark.parametrize("position", [name for name in POSITIONS if name != "none"])
+def test_what_counts_is_how_far_a_key_is_from_its_query(position: str, dtype: torch.dtype, close: Close,
+                                                        randomize: Randomize) -> None:
+    """Queries and keys that move together give what they gave; queries that move alone do not."""
+    attention = MultiHeadAttention(D, H, POSITIONS[position](), ScaledDotProductAttention()).to(dtype)
+    randomize(attention)
+    x, memory = torch.randn(2, 3, D, dtype=dtype), torch.randn(2, 5, D, dtype=dtype)
+
+    def at(queries: int, keys: int) -> Tensor:
+        return attention(x, memory, full(torch.arange(3) + queries, torch.arange(5) + keys))
+
+    close(at(9, 9), at(0, 0), 3e-4)  # angles are kept in fp32
+    assert not torch.allclose(at(2, 0), at(0, 0), atol=1e-2)
+
+
 @pytest.mark.parametrize("position", POSITIONS)
 def test_what_was_remembered_is_attended_to_alike(position: str, dtype: torch.dtype, close: Close,
                                                   randomize: Randomize) -> None:
