@@ -14,6 +14,8 @@ from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder
 from pellucid.precision import resolve
 from pellucid.train import train as train_run
+from pellucid.train.journal import read_metrics
+from pellucid.train.update import update
 
 Through = Callable[..., dict[str, Any]]
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -106,6 +108,27 @@ def test_a_kill_between_the_checkpoint_and_its_pointers_is_made_good(tmp_path: P
         with pytest.raises(KeyboardInterrupt):
             train_run.train(tiny(), tmp_path / "run", stop_at())
     assert not (tmp_path / "run/best.json").exists()
+    train_through(tiny(), tmp_path / "run")
+    assert snapshot(tmp_path / "run") == snapshot(tmp_path / "whole")
+
+
+def test_what_was_told_behind_the_last_checkpoint_is_told_once(tmp_path: Path, tiny: Any, train_through: Through,
+                                                               snapshot: Any, stop_at: Any,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after step 5: the checkpoint is of step 3, and metrics were written at 4."""
+    train_through(tiny(), tmp_path / "whole")
+
+    def killed(learner: Any, *arguments: Any) -> Any:
+        if learner.progress.step == 5:
+            raise KeyboardInterrupt
+        return update(learner, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pellucid.train.loop.update", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train_run.train(tiny(), tmp_path / "run", stop_at())
+    assert json.loads((tmp_path / "run/last.json").read_text())["step"] == 3
+    assert read_metrics(tmp_path / "run/metrics.jsonl")[-1]["step"] == 4
     train_through(tiny(), tmp_path / "run")
     assert snapshot(tmp_path / "run") == snapshot(tmp_path / "whole")
 
