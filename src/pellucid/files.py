@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pellucid.cache import cache_folder, tell_of_damage
 from pellucid.errors import CheckpointError, OutputError, check_format
@@ -36,17 +36,14 @@ def output_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OutputError("the disk is full", where=str(path), why=f"{free_bytes(path):,} bytes are free there",
-                              fix="free some space and run the same command again: nothing that was saved is lost"
-                              ) from error
+                              fix="free some space and run it again: nothing that was saved is lost") from error
         raise OutputError(f"cannot write: {error.strerror or error}", where=str(path),
                           fix="check the path and its permissions") from error
 
 
 def free_bytes(path: Path) -> int:
     """Free where `path` is, or would be."""
-    place = path.absolute()
-    while not place.exists() and place != place.parent:
-        place = place.parent
+    place = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
     return shutil.disk_usage(place).free
 
 
@@ -63,24 +60,26 @@ def make_folder(path: Path) -> None:
             _sync_folder(place.parent)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Replaces `path` with `data` at once: a reader, or a crash, sees the old file or the new one.
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write, which takes the place of `path` at once when the block ends, and goes when it fails: a reader,
+    or a crash, sees the old file or the new one.
 
     Raises:
         OutputError: disk full, no permission.
     """
-    make_folder(path.parent)
-    temporary = path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}-{path.name}")
-    with output_errors(path):
-        try:
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+    with _beside(path) as temporary:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replaces `path` with `data`, as `writing` does."""
+    with writing(path) as file:
+        file.write(data)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -112,20 +111,28 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
     Raises:
         OutputError: disk full, no permission; what stood at `path` still stands.
     """
+    with _beside(path) as temporary:
+        temporary.mkdir()
+        fill(temporary)
+        files = sorted(temporary.iterdir())
+        for file in files:
+            with file.open("r+b") as handle:  # Windows flushes only what may be written
+                os.fsync(handle.fileno())
+        entries = {file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)} for file in files}
+        write_json(temporary / MANIFEST, {"format": _FORMAT, "files": entries})
+        _put_in_place(temporary, path)
+
+
+@contextlib.contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A free name for what is to take the place of `path`; whatever still has it at the end is removed."""
     make_folder(path.parent)
-    temporary = path.parent / f"{_TEMPORARY}{uuid.uuid4().hex}-{path.name}"
+    temporary = path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}-{path.name}")
     with output_errors(path):
         try:
-            temporary.mkdir()
-            fill(temporary)
-            entries = {file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)}
-                       for file in sorted(temporary.iterdir())}
-            for file in sorted(temporary.iterdir()):
-                _sync(file)
-            write_json(temporary / MANIFEST, {"format": _FORMAT, "files": entries})
-            _put_in_place(temporary, path)
+            yield temporary
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            _remove(temporary)
         _sync_folder(path.parent)
 
 
@@ -165,11 +172,8 @@ def check_folder(path: Path) -> None:
 def is_kept(path: Path, names: Collection[str]) -> bool:
     """Whether the folder `path` of the cache has these files, as `write_folder` once put them there.
 
-    All of every file counts: a bit that has changed in weights shows in no size and in nothing but other translations.
-    SHA-256 reads 1.6 GB a second, 0.15 s for 240 MB, where a start without torch takes 0.3 s in all; CRC-32 would still
-    take 0.05 s, and what somebody shaped to fit would pass it. So a large file's digest is taken once and remembered
-    for as long as the file stays untouched (see `remembered_sha256`): 0.1 ms. What the disk forgets by itself in a file
-    that nobody touched is not noticed; who reads a file of the cache checks its bounds, too.
+    All of every file counts: a bit that has changed in weights shows in nothing but other translations. What the disk
+    forgets in a file that nobody touched is not noticed; who reads a file of the cache checks its bounds, too.
 
     Warns:
         PellucidWarning: something is there, but not that.
@@ -219,16 +223,15 @@ def _entries(path: Path) -> dict[str, tuple[int, str]]:
 
 
 def _check(folder: Path, name: str, size: int, digest: str, digest_of: Callable[[Path], str]) -> None:
-    file = folder / name
+    file, fault, why = folder / name, "", ""
     if Path(name).name != name or file.is_symlink() or not file.is_file():
-        raise CheckpointError("a file of the checkpoint is missing or is no plain file", where=str(file),
-                              fix=REPAIR)
-    if file.stat().st_size != size:
-        raise CheckpointError(f"a file of the checkpoint has {file.stat().st_size:,} bytes where {size:,} were "
-                              "written", where=str(file), why="it was cut short or replaced", fix=REPAIR)
-    if digest_of(file) != digest:
-        raise CheckpointError("a file of the checkpoint is damaged", where=str(file),
-                              why="its SHA-256 is not the one in manifest.json", fix=REPAIR)
+        fault = "is missing or is no plain file"
+    elif file.stat().st_size != size:
+        fault, why = f"has {file.stat().st_size:,} bytes where {size:,} were written", "it was cut short or replaced"
+    elif digest_of(file) != digest:
+        fault, why = "is damaged", "its SHA-256 is not the one in manifest.json"
+    if fault:
+        raise CheckpointError(f"a file of the checkpoint {fault}", where=str(file), why=why, fix=REPAIR)
 
 
 def read_json(path: Path) -> Any:
@@ -242,8 +245,7 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError as error:
         raise CheckpointError("a file is missing", where=str(path), fix=REPAIR) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError("a file cannot be read as JSON", where=str(path), why=str(error),
-                              fix=REPAIR) from error
+        raise CheckpointError("a file cannot be read as JSON", where=str(path), why=str(error), fix=REPAIR) from error
 
 
 def sha256(path: Path) -> str:
@@ -253,11 +255,8 @@ def sha256(path: Path) -> str:
 
 
 def remembered_sha256(path: Path) -> str:
-    """`sha256`; a large file's is kept in the cache and taken from there for as long as the file stays untouched.
-
-    Untouched means: the same inode, size, and times of change to the nanosecond, none of them from the last seconds,
-    in which a clock may tick too coarsely to tell.
-    """
+    """`sha256`; a large file's is taken from the cache for as long as the file stays untouched: the same inode, size
+    and times of change to the nanosecond, none from the last seconds, where a clock may tick too coarsely to tell."""
     before = path.stat()
     if before.st_size < _LARGE:
         return sha256(path)
@@ -275,18 +274,19 @@ def remembered_sha256(path: Path) -> str:
     return digest
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Removes what a killed writer left unfinished in `folder`."""
+def remove_leftovers(folder: Path, unused: float = 0.0) -> None:
+    """Removes what a killed writer left unfinished in `folder`, if nothing was written to it for `unused` seconds."""
     for path in folder.glob(f"{_TEMPORARY}*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # its writer has finished meanwhile
+            if time.time() - path.lstat().st_mtime >= unused:
+                _remove(path)
 
 
-def _sync(path: Path) -> None:
-    with path.open("r+b") as file:  # Windows flushes only what may be written
-        os.fsync(file.fileno())
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _sync_folder(path: Path) -> None:

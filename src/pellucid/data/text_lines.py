@@ -87,6 +87,16 @@ def read_lines(path: str) -> Iterator[str]:
     Raises:
         DataError: what `open_data` says, an empty file, a line that is no UTF-8 or longer than MAX_LINE_BYTES.
     """
+    lines = lines_if_any(path)
+    for first in lines:
+        yield first
+        yield from lines
+        return
+    raise DataError("the file is empty", where=path)
+
+
+def lines_if_any(path: str) -> Iterator[str]:
+    """The same, of a file that may be empty."""
     with open_data(path) as file:
         number = offset = 0
         while raw := file.readline(MAX_LINE_BYTES):
@@ -97,8 +107,6 @@ def read_lines(path: str) -> Iterator[str]:
             number += 1
             yield _decode(raw, path, number, offset)
             offset += len(raw)
-        if number == 0:
-            raise DataError("the file is empty", where=path)
 
 
 def _decode(raw: bytes, path: str, number: int, offset: int) -> str:
