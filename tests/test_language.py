@@ -1,10 +1,10 @@
-"""The language that people are told things in."""
+"""The language that people are told things in, and how wide a text is."""
 
 from __future__ import annotations
 
 import pytest
 
-from pellucid.language import language
+from pellucid.language import columns, language
 
 
 @pytest.mark.parametrize(("environment", "expected"), [
@@ -19,3 +19,8 @@ def test_one_asks_for_it_or_the_locale_says_it(monkeypatch: pytest.MonkeyPatch, 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert language() == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("", 0), ("cat", 3), ("é", 1), ("春眠 a", 6), ("，。", 4), ("▁a", 2)])
+def test_chinese_is_twice_as_wide(text: str, expected: int) -> None:
+    assert columns(text) == expected

@@ -1,7 +1,8 @@
-"""At a terminal each line is answered before the next one is typed."""
+"""At a terminal each line is answered before the next one is typed, and each message has a line of its own."""
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -44,3 +45,32 @@ def test_a_line_is_answered_before_the_next_is_typed(cli: Any, run: Path, classi
         assert process.returncode == 0
         assert b"Ctrl-D ends" in said
     os.close(terminal)
+
+
+def screen(*words: object) -> list[str]:
+    """The lines that a terminal shows at the end, of standard output and standard error."""
+    terminal, program = pty.openpty()
+    read = b""
+    with subprocess.Popen([sys.executable, "-m", "pellucid", *map(str, words)], stdin=program, stdout=program,
+                          stderr=program) as process:
+        os.close(program)
+        while select.select([terminal], [], [], SECONDS)[0]:
+            try:
+                read += os.read(terminal, 2 ** 16)
+            except OSError:  # nobody writes to it any more
+                break
+        assert process.wait(SECONDS) == 0, read
+    os.close(terminal)
+    return [line.rpartition("\x1b[2K")[2] for line in read.decode().split("\r\n")]
+
+
+def test_the_page_is_told_on_a_line_of_its_own(run: Path, tmp_path: Path) -> None:
+    assert f"{tmp_path / 'index.html'}: open it in a browser" in screen("inspect", run, "--out", tmp_path)
+
+
+@pytest.mark.parametrize("words", [["evaluate"], ["doctor"], ["plan", "--no-calibration"]])
+def test_a_report_begins_on_a_line_of_its_own(run: Path, tiny: Path, words: list[str]) -> None:
+    verb, *more = words
+    *_, report, end = screen(verb, tiny if verb == "plan" else run, *more, "--json")
+    assert isinstance(json.loads(report), dict)
+    assert end == ""

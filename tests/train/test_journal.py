@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from pellucid.errors import CheckpointError
+from pellucid.language import columns
 from pellucid.train import loop
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration, read_metrics
 
@@ -63,6 +65,29 @@ def test_a_file_gets_plain_lines_now_and_then_and_a_terminal_one_live_line() -> 
     assert "\n" not in told.split("done")[0]
     assert len(told) < 1000
     assert told.endswith("done\n")
+
+
+@pytest.mark.parametrize("error", [None, CheckpointError("damaged")])
+def test_what_is_told_behind_a_live_line_has_a_line_of_its_own(error: Exception | None) -> None:
+    terminal, page = Terminal(), io.StringIO()
+    for stream in (terminal, page):
+        with contextlib.suppress(CheckpointError), Reporter(stream) as live:
+            live.progress("far", due=True)
+            if error is not None:
+                raise error
+        stream.write("the answer\n")
+    assert terminal.getvalue() == "\r\x1b[2Kfar\r\x1b[2Kthe answer\n"
+    assert page.getvalue() == "far\nthe answer\n"
+
+
+def test_a_live_line_of_chinese_fits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would be two lines, and only the second would be wiped."""
+    monkeypatch.setenv("COLUMNS", "20")
+    live = Reporter(Terminal())
+    live.progress("第 1 层" * 9, due=True)
+    told = live.stream.getvalue().rpartition("\x1b[2K")[2]  # type: ignore[attr-defined]
+    assert told.startswith("第 1 层第")
+    assert columns(told) in (18, 19)
 
 
 def test_the_loss_curve_is_a_picture_with_and_without_points(tmp_path: Path) -> None:

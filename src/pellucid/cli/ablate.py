@@ -57,12 +57,14 @@ def main(program: str, words: Sequence[str]) -> int:
     study = read_study(arguments.study, overrides)
     out = arguments.out or Path("studies") / study.name
     if arguments.dry_run:
-        report = dry_run(study, jobs, reporter, out)
+        with reporter:
+            report = dry_run(study, jobs, reporter, out)
         print(json.dumps(report, ensure_ascii=False) if arguments.json else _grid(report))
         return 0
     command = shlex.join([*program.split(), *words])
     try:
-        results, grids = ablate(study, out, jobs, command, reporter)
+        with reporter:
+            results, grids = ablate(study, out, jobs, command, reporter)
     except Stopped as stop:
         print(f"pellucid: {stop}; what is done is kept. To go on:\n  {command}", file=sys.stderr)
         return 128 + stop.number

@@ -34,9 +34,9 @@ def main(program: str, words: Sequence[str]) -> int:
     from pellucid.train.train import train
 
     began = time.monotonic()
-    reporter = Reporter()
-    summary = train(config, arguments.out, reporter)
-    report = evaluate_runs([arguments.out], "test", None, reporter.progress)
+    with Reporter() as reporter:
+        summary = train(config, arguments.out, reporter)
+        report = evaluate_runs([arguments.out], "test", None, reporter.progress)
     run, scores = load(arguments.out), report["runs"][0]
     pairs = pairs_of(run, "test", None)
     hypotheses = (arguments.out / "evaluation" / "test.hyp").read_text(encoding="utf-8").split("\n")[:-1]

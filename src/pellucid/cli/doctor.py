@@ -50,7 +50,8 @@ def main(program: str, words: Sequence[str]) -> int:
     from pellucid.train.journal import Reporter
 
     out = run or arguments.out or Path("runs") / Path(arguments.config).stem
-    report = check_up(config, run, out, Reporter().progress)
+    with Reporter() as reporter:
+        report = check_up(config, run, out, reporter.progress)
     print(json.dumps(report.to_mapping(), ensure_ascii=False) if arguments.json
           else "\n".join(as_text(report, arguments.config, min(shutil.get_terminal_size().columns, _MOST_COLUMNS))))
     return _BROKEN if report.count("broken") else 0

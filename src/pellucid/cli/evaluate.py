@@ -47,8 +47,9 @@ def main(program: str, words: Sequence[str]) -> int:
     from pellucid.train.journal import Reporter
 
     files = None if arguments.source is None else (str(arguments.source), str(arguments.target))
-    report = evaluate_runs(arguments.runs, arguments.split, files, Reporter().progress, arguments.score,
-                           arguments.without)
+    with Reporter() as reporter:
+        report = evaluate_runs(arguments.runs, arguments.split, files, reporter.progress, arguments.score,
+                               arguments.without)
     for run in report["runs"]:
         if run["state"] in ("running", "interrupted"):
             print(f"pellucid: {run['run']} is not finished ({run['state']}): the scores are of its best weights so far",

@@ -41,7 +41,8 @@ def main(program: str, words: Sequence[str]) -> int:
     run = load(arguments.run)
     for number, text in enumerate(arguments.text, start=1):
         tell_unknown(f"text {number}", run.tokenizers.source.unknown(text))
-    done = inspect(run, arguments.text, arguments.pairs, out, Reporter().progress)
+    with Reporter() as reporter:
+        done = inspect(run, arguments.text, arguments.pairs, out, reporter.progress)
     if done.missing:
         print(f"pellucid: no font here has {' '.join(done.missing[:20])}: they are boxes in the PNG files, but not on "
               "the page\n  do:    install a font that has them, such as Noto Sans CJK for Chinese", file=sys.stderr)

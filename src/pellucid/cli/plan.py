@@ -49,7 +49,8 @@ def main(program: str, words: Sequence[str]) -> int:
     from pellucid.train.journal import Reporter
 
     width = max(60, min(80, shutil.get_terminal_size().columns))
-    made = plan(config, memory, not arguments.no_calibration, Reporter().progress)
+    with Reporter() as reporter:
+        made = plan(config, memory, not arguments.no_calibration, reporter.progress)
     print(json.dumps(as_json(made), ensure_ascii=False) if arguments.json else "\n".join(as_lines(made, width)))
     return 0
 

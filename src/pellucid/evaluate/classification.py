@@ -4,7 +4,6 @@
 gives 0. Macro-F1 is the mean F1 of the labels that occur among the true or the predicted, as scikit-learn has it.
 """
 
-import unicodedata
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import final
@@ -24,6 +23,7 @@ from pellucid.evaluate.significance import (
     share_interval,
     with_sources,
 )
+from pellucid.language import columns
 
 
 @final
@@ -127,11 +127,11 @@ def confusion_text(table: NDArray[np.int64], labels: Sequence[str]) -> str:
     """The confusion table as aligned text: a row for each true label, a column for each predicted one."""
     rows = [["true \\ predicted", *labels]]
     rows += [[label, *map(str, counts)] for label, counts in zip(labels, table.tolist(), strict=True)]
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
-        cells = [first + " " * (widths[0] - _width(first))]
-        cells += [" " * (width - _width(cell)) + cell for cell, width in zip(others, widths[1:], strict=True)]
+        cells = [first + " " * (widths[0] - columns(first))]
+        cells += [" " * (width - columns(cell)) + cell for cell, width in zip(others, widths[1:], strict=True)]
         lines.append("  ".join(cells))
     return "\n".join(lines)
 
@@ -166,8 +166,3 @@ def _f1(sums: Sums) -> NDArray[np.float64]:
 
 def _macro_f1(sums: Sums) -> float:
     return float(_f1(sums)[sums.reshape(3, -1)[1:].sum(axis=0) > 0].mean())
-
-
-def _width(text: str) -> int:
-    """Columns that a terminal gives the text: Chinese characters take two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

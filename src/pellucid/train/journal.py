@@ -5,11 +5,15 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from pellucid.errors import CheckpointError
 from pellucid.files import append_line, write_bytes, write_text
+from pellucid.language import columns
+
+_WIPED = "\r\x1b[2K"  # a terminal's line, empty again
 
 
 class Metrics:
@@ -56,7 +60,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class Reporter:
-    """Tells people how far a long work is: one line that renews itself on a terminal, plain lines elsewhere."""
+    """Tells people how far a long work is: one line that renews itself on a terminal, plain lines elsewhere. Used as a
+    context, it wipes that line at the end, so that an answer or an error begins on a line of its own."""
 
     def __init__(self, stream: TextIO | None = None, seconds_between_lines: float = 15.0) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -72,14 +77,21 @@ class Reporter:
         self.last = now
         if self.live:
             width = shutil.get_terminal_size().columns - 1
-            self.stream.write("\r\x1b[2K" + line[:width])
+            self.stream.write(_WIPED + line[:sum(wide <= width for wide in accumulate(map(columns, line)))])
         else:
             self.stream.write(line + "\n")
         self.stream.flush()
 
     def say(self, line: str) -> None:
         """A line that stays."""
-        self.stream.write(("\r\x1b[2K" if self.live else "") + line + "\n")
+        self.stream.write(_WIPED * self.live + line + "\n")
+        self.stream.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.write(_WIPED * self.live)
         self.stream.flush()
 
 
