@@ -30,6 +30,21 @@ def test_a_finished_run_says_so_and_how_to_extend_it(cli: Any, copy: Path) -> No
     assert yaml.safe_load((copy / "config.yaml").read_text())["train"]["steps"] == 48
 
 
+def test_a_default_that_has_changed_and_changes_nothing_is_no_other_configuration(cli: Any, copy: Path,
+                                                                                  tiny: Path) -> None:
+    """As character_coverage of words, which was 0.9995 before it was null; what decoding takes when it is asked to
+    stays the run's."""
+    config = copy / "config.yaml"
+    before = config.read_text().replace("character_coverage: null", "character_coverage: 0.9995")
+    assert "0.9995" in before
+    config.write_text(before)
+    done = cli("train", tiny, "--out", copy)
+    assert done.code == 0, done.err
+    assert config.read_text() == before
+    config.write_text(before.replace("temperature: 1.0", "temperature: 0.5"))
+    cli("train", tiny, "--out", copy).says(2, "belongs to another configuration", "decode.temperature")
+
+
 def test_an_interrupted_run_goes_on(cli: Any, run: Path, tiny: Path, tmp_path: Path,
                                     monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "is_out_of_patience", lambda session: session.learner.progress.step == 8)

@@ -173,7 +173,7 @@ def every_override() -> list[tuple[str, Any]]:
         "task": "classification", "seed": 7, "data.source_field": "english", "data.target_field": 3,
         "data.label_field": "kind", "data.validation_share": 0.1, "data.test_share": 0.1, "data.too_long": "cut",
         "tokenizer.user_defined_symbols": ["<a>"], "tokenizer.symbols": ["greek"],
-        "tokenizer.character_coverage": 0.9, "tokenizer.path": "somewhere",
+        "tokenizer.character_coverage": 0.99, "tokenizer.path": "somewhere",
         "train.initialize_from": "somewhere",
         "tokenizer.source_language": "fr", "tokenizer.target_language": "fr", "train.betas": [0.8, 0.9],
         "train.monitor": "bleu", "decode.n_best": 2, "model.n_heads": 2, "model.d_key": 16, "decode.top_p": 0.5,

@@ -24,12 +24,12 @@ from pellucid.ablate.outcome import (
     write_outcome,
 )
 from pellucid.ablate.sentences import sentence_influences, table_of
-from pellucid.config.mapping import differences
+from pellucid.config.effects import differences_in_training
 from pellucid.errors import CheckpointError, NumericalError, UserError
 from pellucid.files import make_folder, read_json
 from pellucid.runs.folder import read_config
 from pellucid.train.journal import Reporter, duration, read_metrics
-from pellucid.train.train import stop_on_signals
+from pellucid.train.stopping import stop_on_signals
 
 PROGRAM = (sys.executable, "-m", "pellucid")
 _LOOK = 0.05  # seconds between two looks at the processes
@@ -217,7 +217,7 @@ def _check_config(planned: Planned) -> None:
     Raises:
         CheckpointError: which keys differ.
     """
-    changed = differences(read_config(planned.folder), planned.config)
+    changed = differences_in_training(read_config(planned.folder), planned.config)
     if changed:
         raise CheckpointError("a run of the study has another configuration", where=str(planned.folder),
                               why="; ".join(f"{key}: {there} there, {here} wanted" for key, there, here in changed),

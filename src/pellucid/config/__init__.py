@@ -66,7 +66,7 @@ class TokenizerConfig:
     lowercase: bool = False
     strip_punctuation: bool = False
     min_frequency: int = 1
-    character_coverage: float = 0.9995
+    character_coverage: float | None = None  # the share of characters that SentencePiece knows; null: by need
     split_digits: bool = False
     user_defined_symbols: tuple[str, ...] = ()
     sentinels: int = 0  # pieces that stand for what was left out, for data.objective span_corruption

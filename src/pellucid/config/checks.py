@@ -21,7 +21,7 @@ _RANGES: dict[str, tuple[float, float]] = {key: bounds for bounds, keys in (
     ((1, 65_536), "model.d_model model.n_heads model.d_key"), ((1, 1_048_576), "model.d_ff"),
     ((0, 2**63 - 1), "seed decode.seed"), ((0, 0.5), "data.validation_share data.test_share"),
     ((2, 1_000_000), "data.generated.symbols"), ((5, 10_000_000), "tokenizer.vocab_size"),
-    ((0.5, 1), "tokenizer.character_coverage"), ((0, 10_000), "tokenizer.sentinels"),
+    ((0.98, 1), "tokenizer.character_coverage"), ((0, 10_000), "tokenizer.sentinels"),
     ((2, math.inf), "model.max_length"), ((_SMALLEST, 10), "train.learning_rate"), ((0, 10), "train.weight_decay"),
     ((_SMALLEST, 1), "train.epsilon decode.top_p"), ((0, 1000), "train.r_drop train.show_samples"),
     ((_SMALLEST, math.inf), "train.clip_norm"), ((1, 100_000), "train.accumulate"), ((1, 1024), "train.workers"),

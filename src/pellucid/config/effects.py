@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pellucid.config import RunConfig
-from pellucid.config.mapping import flatten
+from pellucid.config.mapping import differences, flatten
 from pellucid.errors import ConfigError, PellucidWarning
 
 _PIECES = ("algorithm", "character_coverage", "split_digits", "user_defined_symbols", "symbols", "sample_lines",
@@ -37,6 +37,12 @@ def check_effects(config: RunConfig, given: dict[str, Any]) -> None:
 def without_effect(config: RunConfig) -> dict[str, tuple[str, str]]:
     """The keys that change nothing beside the others: why, and what would give each an effect, or nothing."""
     return {key: (why, fix) for keys, why, fix in _idle(config) for key in keys}
+
+
+def differences_in_training(a: RunConfig, b: RunConfig) -> list[tuple[str, Any, Any]]:
+    """`differences`, without those that change nothing in either run; how its text is found can always be asked for."""
+    idle = without_effect(a).keys() & without_effect(b).keys()
+    return [row for row in differences(a, b) if row[0] not in idle or row[0].startswith("decode.")]
 
 
 def _idle(config: RunConfig) -> Iterator[tuple[Iterable[str], str, str]]:

@@ -148,16 +148,17 @@ def _told(part: Stretch) -> str:
 def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
                    tokenizers: Tokenizers) -> tuple[list[Finding], dict[str, Any]]:
     """Unknown tokens in each split's sample; and the training data in tokens."""
-    findings, facts = [], {}
+    findings, facts, missed = [], {}, False
     for first in firsts:
         encoded = tokens.encode(first.sample.pairs, tokenizers, config)
+        missed = missed or (first.part.name == "train" and encoded.unknown > 0)
         if encoded.unknown >= _FEW_UNKNOWN:
             severity: Severity = "warning" if encoded.unknown >= _MANY_UNKNOWN else "note"
             findings.append(Finding(
                 "unknown_tokens", severity, first.part.name,
                 f"{encoded.unknown:.2%} of the tokens are unknown to the vocabulary of {tokenizers.source.size:,}",
                 cost="the model cannot read them, and writes ⁇ for them",
-                do=against_unknown(config, tokenizers)))
+                do=against_unknown(config, tokenizers, missed)))
         if first.part.name == "train" and len(encoded.lengths[0]):
             scale = max(first.reading.records / len(encoded.lengths[0]), 1.0)
             facts = {"vocabulary": tokenizers.source.size, "unknown": round(encoded.unknown, 5),
@@ -169,15 +170,19 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
     return findings + _of_sizes(facts), facts
 
 
-def against_unknown(config: RunConfig, tokenizers: Tokenizers) -> str:
-    """What makes fewer tokens unknown, with this tokenizer."""
+def against_unknown(config: RunConfig, tokenizers: Tokenizers, missed: bool) -> str:
+    """What makes fewer tokens unknown, with this tokenizer.
+
+    Args:
+        missed: whether it does not know all that is in its training data.
+    """
     options = tokenizers.config
     if config.tokenizer.path is not None:
         return "train a tokenizer on this data: leave tokenizer.path out"
     if options.kind == "sentencepiece":
         return ("set tokenizer.character_coverage 1.0, and tokenizer.vocab_size above the number of characters"
-                if options.character_coverage < 1 else "nothing, where training never sees these characters; else "
-                "train on data that has them")
+                if missed and options.character_coverage != 1 else
+                "nothing, where training never sees these characters; else train on data that has them")
     full = max(tokenizers.source.size, tokenizers.target.size) >= options.vocab_size
     ways = [*(["raise tokenizer.vocab_size"] if full else []),
             *(["lower tokenizer.min_frequency"] if options.min_frequency > 1 else [])]

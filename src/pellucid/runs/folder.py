@@ -13,7 +13,8 @@ from typing import Any
 
 from pellucid import own
 from pellucid.config import RunConfig, TokenizerConfig
-from pellucid.config.mapping import differences, from_mapping, to_mapping
+from pellucid.config.effects import differences_in_training
+from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
@@ -22,7 +23,7 @@ from pellucid.files import read_json, write_json, write_text
 from pellucid.runs.format import ENVIRONMENT, FORMAT, check_format, unreadable
 
 ENDED = "ended.json"  # why the run has ended; not there while it has not
-_FREE = {"train.workers", "train.track"}  # keys that a run that has begun may change
+_FREE = {"train.workers", "train.track", "train.shard", "train.timeout"}  # keys that a run that has begun may change
 _LENGTH = {"train.steps", "train.epochs", "train.patience"}  # and those that say how long it goes on, with a check
 
 
@@ -45,7 +46,7 @@ def read_config(folder: Path) -> RunConfig:
 
 def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
     """Writes config.yaml into a new folder, or one where nothing has been trained yet; in an old one, makes sure that
-    it is this run's. What decides only how fast it goes may change each time.
+    it is this run's. What decides only how fast it goes may change each time, and what decides nothing.
 
     Returns:
         The configuration that the run has begun with, where only the length of the run differs from it; nothing is
@@ -61,7 +62,7 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
         write_config(config, folder)
         return None
     before = read_config(folder)
-    changed = differences(before, config)
+    changed = differences_in_training(before, config)
     if not changed:
         return None
     if all(key in _FREE for key, _, _ in changed):

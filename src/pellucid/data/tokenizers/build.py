@@ -159,8 +159,8 @@ def _train_sentencepiece(config: TokenizerConfig, pairs: Iterable[tuple[str, str
     sample = _sample(pairs, config.sample_lines, config.sample_characters)
     tidy = Tidy(config.lowercase, config.strip_punctuation)
     if config.shared:
-        return [sentencepiece.train(config, itertools.chain.from_iterable(sample), tidy)]
-    return [sentencepiece.train(config, (pair[side] for pair in sample), tidy) for side in range(sides)]
+        return [sentencepiece.train(config, [text for pair in sample for text in pair], tidy)]
+    return [sentencepiece.train(config, [pair[side] for pair in sample], tidy) for side in range(sides)]
 
 
 def _sample(pairs: Iterable[tuple[str, str]], lines: int, characters: int) -> list[tuple[str, str]]:

@@ -7,7 +7,8 @@ spaces, control characters and line separators: nothing is normalised. Three cha
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, final
 
 from pellucid.config import TokenizerConfig
@@ -17,6 +18,9 @@ from pellucid.errors import ConfigError, DataError
 
 MAX_LINE_BYTES = 65_536  # longer lines are left out of training, not of encoding
 _SPACE = "▁"  # stands for it in pieces
+_OWN = "\0▅"  # characters that never become pieces
+_ROOM = 0.75  # of the vocabulary, for characters: the fewer pieces are left for words, the longer texts become
+_LEAST = 0.9995  # of the characters of a text, which are known whatever room they take
 _THREADS = 4  # a fixed number: the sums of the unigram model depend on how they are divided
 
 
@@ -95,8 +99,9 @@ class SentencePieceTokenizer:
         return self._model
 
 
-def train(config: TokenizerConfig, texts: Iterable[str], tidy: Tidy) -> SentencePieceTokenizer:
-    """Learns `config.vocab_size` pieces; the same texts give the same model, byte for byte.
+def train(config: TokenizerConfig, texts: Sequence[str], tidy: Tidy) -> SentencePieceTokenizer:
+    """Learns `config.vocab_size` pieces; the same texts give the same model, byte for byte. Where
+    `config.character_coverage` is None, it is `coverage_by_need`.
 
     Raises:
         ConfigError: more or fewer pieces than the texts allow, with the number that they do; impossible symbols.
@@ -107,19 +112,37 @@ def train(config: TokenizerConfig, texts: Iterable[str], tidy: Tidy) -> Sentence
     _check_symbols(config.user_defined_symbols)
     named = [*config.user_defined_symbols, *symbols_of(config.symbols)]
     symbols = list(dict.fromkeys([*sentinels(config.sentinels), *named]))
-    model = io.BytesIO()
+    model, coverage = io.BytesIO(), config.character_coverage
+    if coverage is None:
+        counts = Counter({" ": len(texts)})  # add_dummy_prefix
+        for text in texts:
+            counts.update(tidy(text))
+        coverage = coverage_by_need(counts, config.vocab_size, symbols)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=(tidy(text) for text in texts), model_writer=model, model_type=config.algorithm,
-            vocab_size=config.vocab_size, character_coverage=config.character_coverage,
+            vocab_size=config.vocab_size, character_coverage=coverage,
             split_digits=config.split_digits, user_defined_symbols=symbols,
             normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=True,
             max_sentence_length=MAX_LINE_BYTES, num_threads=_THREADS, minloglevel=2, unk_surface=UNKNOWN,
             pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS, pad_piece=SPECIALS[PAD], unk_piece=SPECIALS[UNK],
             bos_piece=SPECIALS[BOS], eos_piece=SPECIALS[EOS])
     except RuntimeError as error:
-        raise _explain(str(error), config) from error
+        raise _explain(str(error), config, coverage) from error
     return SentencePieceTokenizer(model.getvalue(), tidy)
+
+
+def coverage_by_need(counts: Counter[str], vocab_size: int, symbols: Sequence[str]) -> float:
+    """The share of a text's characters to know: all of them where they take three quarters of the vocabulary at most,
+    else as many of the most frequent as do, but no less than 99.95 %.
+
+    Args:
+        counts: how often each character is in the text.
+        symbols: which have a place in the vocabulary whatever is covered.
+    """
+    places = int(_ROOM * (vocab_size - len(SPECIALS) - len(symbols)))
+    found = sorted((count for character, count in counts.items() if character not in (*_OWN, *symbols)), reverse=True)
+    return max(sum(found[:max(places, 0)]) / max(sum(found), 1), _LEAST)
 
 
 def _check_symbols(symbols: tuple[str, ...]) -> None:
@@ -129,7 +152,7 @@ def _check_symbols(symbols: tuple[str, ...]) -> None:
                               why=f"a symbol has no space in it, occurs once, and is none of {', '.join(SPECIALS)}")
 
 
-def _explain(message: str, config: TokenizerConfig) -> ConfigError | DataError:
+def _explain(message: str, config: TokenizerConfig, coverage: float) -> ConfigError | DataError:
     """SentencePiece's complaint in the words of our configuration."""
     key = "tokenizer.vocab_size"
     if most := re.search(r"too high \(\d+\)\. Please set it to a value <= (\d+)", message):
@@ -138,7 +161,7 @@ def _explain(message: str, config: TokenizerConfig) -> ConfigError | DataError:
                            fix=f"set {key} to {most[1]} or less, or use tokenizer.kind word or character")
     if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return ConfigError(f"{key} is {config.vocab_size:,}, and this text needs {int(least[1]):,} at least", where=key,
-                           why=f"every character is a piece, at character_coverage {config.character_coverage:g}",
+                           why=f"every character is a piece, at character_coverage {coverage:g}",
                            fix=f"set {key} to {least[1]} or more, or lower tokenizer.character_coverage")
     if "sentences_.empty()" in message:
         return DataError("there is no text to train the tokenizer on", where="data.train",
