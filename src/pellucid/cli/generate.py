@@ -1,12 +1,14 @@
 """pellucid generate RUN (= translate)"""
 
+from __future__ import annotations
+
 import gc
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
@@ -16,6 +18,11 @@ from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.reader import merge
 from pellucid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pellucid.cli.lines import Beside
+    from pellucid.runs.candidates import Generated
+    from pellucid.runs.run import Run
 
 
 @dataclass
@@ -29,9 +36,9 @@ class Generate:
     run: tyro.conf.Positional[Path]
     """a run folder"""
     input: Path | None = None
-    """a text file; standard input if left out"""
+    """a text file; standard input if left out; or a folder of shards, which any number of processes may share"""
     output: Path | None = None
-    """where to write; standard output if left out"""
+    """where to write; standard output if left out; a folder for a folder"""
     beam_size: int | None = None
     """hypotheses kept at each step, and --n-best at least; 1 is greedy"""
     n_best: int | None = None
@@ -56,24 +63,66 @@ def main(program: str, words: Sequence[str]) -> int:
     _refuse_short_keys(program, words)
     arguments, overrides = parse_with_overrides(Generate, program, words)
     _refuse_other_keys(program, overrides)
+    if arguments.input is not None and arguments.input.is_dir():
+        return _answer_folder(arguments.input, program, arguments, overrides)
     from pellucid.cli.lines import Beside, answer_lines, other_than
-    from pellucid.cli.remarks import marks, remarks
-    from pellucid.runs.run import load
+    from pellucid.cli.remarks import remarks
 
     other_than(arguments.output, arguments.input, arguments.prefix)
+    run, options = _opened(arguments, overrides)
+    prefixes = None if arguments.prefix is None else Beside(arguments.prefix, "prefixes")
+    fix = "" if options.split_sentences else "; --split-sentences translates all of it"
+    with remarks(run.config.model.max_length, "prefix", fix) as told:
+        answer_lines(arguments.input, arguments.output, _answers(run, options, arguments.json, told.note, prefixes))
+    if prefixes is not None:
+        prefixes.end()
+    return 0
+
+
+def _answer_folder(source: Path, program: str, arguments: Generate, overrides: dict[str, Any]) -> int:
+    """Generates for each file of a folder what would be generated for that file alone."""
+    from pellucid.cli.shards import Shards
+    from pellucid.runs.shard_folder import ShardFolder
+
+    if arguments.output is None:
+        raise ConfigError("--input is a folder: --output must be one, too", where=program, fix="give --output DIR")
+    if arguments.prefix is not None:
+        raise ConfigError("--prefix goes with a single file", where=program, fix="give --input FILE, shard by shard")
+    folder = ShardFolder(source, arguments.output, ".jsonl" if arguments.json else "")
+    run, options = _opened(arguments, overrides)
+    shards = Shards(folder, lambda: run.route(options=options))
+    assert run.weights is not None  # it was loaded
+    folder.begin(run.folder, run.weights.sha256, options, shards.say)
+    shards.answer(_answers(run, options, arguments.json, shards.note, progress=shards.progress))
+    return 0
+
+
+def _opened(arguments: Generate, overrides: dict[str, Any]) -> tuple[Run, DecodeConfig]:
+    """The run, and how it is to search."""
+    from pellucid.runs.run import load
+
     run = load(arguments.run)
     options = search_options(run.config, arguments, overrides)
-    prefixes = None if arguments.prefix is None else Beside(arguments.prefix, "prefixes")
-    scores = arguments.json or options.n_best > 1  # whether they are told
     if arguments.verbose:
-        print(f"pellucid: decoder: {run.route(options=options, has_prefixes=prefixes is not None)}", file=sys.stderr)
+        route = run.route(options=options, has_prefixes=arguments.prefix is not None)
+        print(f"pellucid: decoder: {route}", file=sys.stderr)
+    return run, options
+
+
+def _answers(run: Run, options: DecodeConfig, as_json: bool, note: Callable[[int, Sequence[Generated]], None],
+             prefixes: Beside | None = None, progress: Callable[[int], None] = lambda done: None,
+             ) -> Callable[[list[str], int], Iterator[str]]:
+    """What gives the lines that answer a block of lines, given the number of its first one, counted from 0."""
+    from pellucid.cli.remarks import marks
+
+    scores = as_json or options.n_best > 1  # whether they are told
 
     def answers(block: list[str], first: int) -> Iterator[str]:
         starts = None if prefixes is None else prefixes.take(len(block))
-        found = run.generate(block, prefixes=starts, options=options, first=first, scores=scores)
-        told.note(first, found)
+        found = run.generate(block, prefixes=starts, options=options, progress=progress, first=first, scores=scores)
+        note(first, found)
         for number, (source, one) in enumerate(zip(block, found, strict=True), start=first + 1):
-            if arguments.json:
+            if as_json:
                 yield json.dumps({"line": number, "source": source, "text": one.text, "score": one.score,
                                   "tokens": one.tokens, "hypotheses": [asdict(h) for h in one.hypotheses]} | marks(one),
                                  ensure_ascii=False)
@@ -83,12 +132,7 @@ def main(program: str, words: Sequence[str]) -> int:
                 yield _one_line(one.text)
         gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
 
-    fix = "" if options.split_sentences else "; --split-sentences translates all of it"
-    with remarks(run.config.model.max_length, "prefix", fix) as told:
-        answer_lines(arguments.input, arguments.output, answers)
-    if prefixes is not None:
-        prefixes.end()
-    return 0
+    return answers
 
 
 def _refuse_short_keys(program: str, words: Sequence[str]) -> None:

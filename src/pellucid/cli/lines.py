@@ -16,7 +16,7 @@ from pellucid.errors import ConfigError, DataError, OutputError
 from pellucid.files import output_errors
 
 STANDARD_INPUT = Path("-")
-_LINES_AT_ONCE = 2048
+LINES_AT_ONCE = 2048
 _BYTES_AT_ONCE = 2**16  # what a pipe holds
 _PATIENCE = 0.05  # seconds that a line waits for others, to be answered together with them
 
@@ -49,7 +49,7 @@ def blocks_of_lines(path: Path | None) -> Iterator[list[str]]:
     """
     if path is not None and path != STANDARD_INPUT:
         lines = read_lines(str(path))
-        while block := list(islice(lines, _LINES_AT_ONCE)):
+        while block := list(islice(lines, LINES_AT_ONCE)):
             yield block
         return
     if sys.stdin is None:
@@ -85,7 +85,7 @@ def _as_they_come(stream: io.BufferedReader, patience: float) -> Iterator[list[s
                 begun = time.monotonic()
             number += 1
             block.append(_decode(line, number))
-            if len(block) == _LINES_AT_ONCE:
+            if len(block) == LINES_AT_ONCE:
                 yield block
                 block = []
     if block:

@@ -78,12 +78,13 @@ class Run:
     Attributes:
         tokenizers: text to ids and back, for both sides.
         config: the run's configuration.
+        weights: those that it was opened with; None of a model that was built already.
     """
 
     def __init__(self, folder: Path, config: RunConfig, tokenizers: Tokenizers,
                  model: Transformer | Classifier | Weights) -> None:
         self.folder, self.config, self.tokenizers, self._model = folder, config, tokenizers, model
-        self._weights = model if isinstance(model, Weights) else None
+        self.weights = model if isinstance(model, Weights) else None
         self._reading, self._engines = Lock(), Engines(is_held=not isinstance(model, Weights))
         self._places: dict[str, KeptWeights] = {}  # by precision
 
@@ -149,12 +150,12 @@ class Run:
         """Where packed weights are kept, as long as nobody has asked for the model, and so may have changed it."""
         if self.config.train.kernels != "auto":
             raise Refusal(f"train.kernels is {self.config.train.kernels}")
-        if self._engines.is_held or self._weights is None:
+        if self._engines.is_held or self.weights is None:
             return refuse_kept()
         if precision not in self._places:
-            sides, file = self.tokenizers, self._weights.folder / WEIGHTS
+            sides, file = self.tokenizers, self.weights.folder / WEIGHTS
             made_of = [asdict(self.config.model), sides.source.size, sides.target.size, sides.shared]
-            self._places[precision] = KeptWeights(self.folder, file, self._weights.sha256, made_of,
+            self._places[precision] = KeptWeights(self.folder, file, self.weights.sha256, made_of,
                                                   self.config.model.max_length, precision)
         return self._places[precision]
 
