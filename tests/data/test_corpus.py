@@ -132,13 +132,60 @@ def test_a_share_set_aside_is_never_mistaken_for_the_whole(opened: Any, tmp_path
     assert len(rest) < len(whole)
 
 
-@pytest.mark.parametrize("part", ["source.ids", "target.offsets", "report.json", "manifest.json"])
+@pytest.mark.parametrize("part", ["source.ids", "target.offsets", "report.json", "blocks.json", "manifest.json"])
 def test_a_damaged_cache_is_made_again(part: str, opened: Any, cache: Path) -> None:
     before = rows(opened()[0].source)
     (folder,) = cache.iterdir()
     for content in (b"", (folder / part).read_bytes()[:-2] + b"xx"):
         (folder / part).write_bytes(content)
         assert rows(opened()[0].source) == before
+
+
+def test_memory_holds_no_offsets(opened: Any) -> None:
+    corpus = opened()[0]
+    assert isinstance(corpus.source.offsets.base, np.memmap)
+    assert isinstance(corpus.target.offsets.base, np.memmap)
+
+
+@pytest.fixture
+def large(opened: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A corpus of six pairs in three windows."""
+    monkeypatch.setattr("pellucid.data.blocks.BLOCK", 1)
+    monkeypatch.setattr("pellucid.data.blocks.WINDOW", 2)
+    (tmp_path / "a.tsv").write_text("".join(f"{'a ' * (i % 3 + 1)}b\tx y\n" for i in range(6)))
+    return opened
+
+
+def test_a_corpus_of_several_windows_is_the_same_and_lets_go_of_what_was_read(large: Any) -> None:
+    corpus, tokenizers, _ = large()
+    expected = [[*tokenizers.source.encode("a " * (i % 3 + 1) + "b"), EOS] for i in range(6)]
+    assert corpus.totals().tolist() == [[1, len(ids), 3] for ids in expected]
+    for blocks in (range(0, 6, 3), range(1, 6, 3), range(6)):
+        part, places = corpus.window(0, blocks)
+        assert places.tolist() == list(blocks)
+        assert [part.source[i].tolist() for i in places] == [expected[i] for i in blocks]
+    assert rows(corpus.source) == expected
+
+
+@pytest.mark.parametrize("part", ["source.ids", "target.offsets"])
+def test_damage_in_a_window_is_told_when_it_is_made_and_mended_by_the_next_start(part: str, large: Any,
+                                                                                cache: Path) -> None:
+    before = large()[0]
+    expected, (folder,) = rows(before.source), cache.iterdir()
+    content = bytearray((folder / part).read_bytes())
+    content[-1] ^= 1
+    (folder / part).write_bytes(content)
+    damaged = large()[0]  # six pairs were not read for it
+    damaged.window(0, range(0, 6, 3))
+    for _ in range(2):
+        with pytest.raises(DataError, match="damaged") as error:
+            damaged.window(0, range(2, 6, 3))
+        assert "pairs 6 to 6" in error.value.why
+        assert str(folder) in error.value.where
+    mended = large()[0]
+    assert rows(mended.window(0, range(6))[0].source) == expected
+    (folder / part).write_bytes(content[:-8])  # cut short: seen at once
+    assert rows(large()[0].window(0, range(6))[0].source) == expected
 
 
 def test_chunks_join(opened: Any, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:

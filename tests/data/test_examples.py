@@ -12,7 +12,7 @@ import pytest
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
-from pellucid.data import examples
+from pellucid.data import blocks, examples
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples, validation_examples
@@ -126,6 +126,32 @@ def test_batches_have_every_example_of_the_epoch_once_by_its_new_length(overs: l
         assert max(tokens) < 1.1 * 150 + 64
     third = batches[2 * batches.per_epoch].source
     assert third.equal(Batches(drawn, 150, None, 1)[2 * batches.per_epoch].source)
+
+
+@pytest.mark.parametrize("overs", [[SAMPLED], [CORRUPTED], [CORRUPTED, SAMPLED]], ids=["sampled", "corrupted", "both"])
+def test_only_the_window_in_use_is_drawn(overs: list[dict[str, Any]], opened: Any,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.data.blocks.WINDOW", 2)
+    for module in (blocks, examples):
+        monkeypatch.setattr(module, "BLOCK", 30)
+    monkeypatch.setattr(examples, "_SAMPLE", 16)
+    drawn = training_examples(*opened(*overs))
+    counted = list[int]()
+    monkeypatch.setattr(drawn, "_drawn", lambda corpus, rows, key, draw=drawn._drawn: (
+        counted.append(len(rows)), draw(corpus, rows, key))[1])
+    batches = Batches(drawn, 150, None, 1)
+    assert batches.per_epoch > 5
+    first = batches[0]
+    assert sum(counted) <= 16 + 60  # of 216
+    expected = rows(drawn.in_epoch(0))
+    of_epoch = [batches[i] for i in range(batches.per_epoch)]
+    found = [[side[i][side[i] != 0].tolist() for batch in of_epoch for i in range(len(batch.source))
+              for side in [getattr(batch, name)]] for name in ("source", "target")]
+    assert sorted(zip(*found, strict=True)) == sorted(zip(*expected, strict=True))
+    assert max(batch.target_tokens for batch in of_epoch) < 1.2 * 150 + 64
+    for again in (batches, Batches(drawn, 150, None, 1)):
+        assert again[0].source.equal(first.source)
+    assert not batches[batches.per_epoch].source.equal(first.source)
 
 
 @pytest.mark.parametrize(("over", "where", "told"), [

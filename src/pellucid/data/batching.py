@@ -3,19 +3,27 @@ step).
 
 Sorting by length leaves next to no padding; ties are broken anew in each epoch, and the order of the batches is
 shuffled. Nothing but a step number is needed to continue.
+
+All of that happens within a window of a few million examples (blocks.py), so memory does not grow with the corpus. Each
+epoch goes through the windows in an order of its own. Which examples share a window is the same in all epochs: so the
+totals of its blocks tell how many batches a window has, each epoch has as many, and the number of a batch tells its
+epoch, its window and its place there, whatever came before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pellucid.data.blocks import windows_of
 from pellucid.data.corpus import Corpus, Examples, Ids, Sequences
 from pellucid.data.tokenizers.interface import BOS, PAD
 
@@ -61,11 +69,25 @@ class Batch:
                      None if self.real_target is None else self.real_target.to(device))
 
 
+class Window(NamedTuple):
+    """A window in an epoch: a corpus that has its examples, and their indices there, batch by batch."""
+
+    corpus: Corpus
+    batches: list[NDArray[np.int64]]
+
+
 class Batches:
     """The batches of every epoch.
 
+    A window has as many batches as its examples fill: where it is the only one, in the first epoch; of several, by the
+    totals of their blocks, as if no example were longer than a batch. Examples that are drawn anew in each epoch, and
+    so change their lengths, are cut into as many, by shares of their tokens.
+
+    The last two windows are kept, so that an update may lie in both; a thread makes the next one while the second half
+    of one is in use.
+
     Args:
-        corpus: the examples. Where they are drawn anew in each epoch, the others have as many batches as the first one.
+        corpus: the examples.
         tokens: target tokens a batch (source tokens where a target is one label).
         sentences: examples a batch, in place of `tokens`.
         seed: of the order.
@@ -75,48 +97,141 @@ class Batches:
         self.corpus = corpus
         self.sentences = sentences
         self.seed = seed
-        first = corpus.in_epoch(0)
-        costs = self._costs(first)[np.lexsort((first.target.lengths, first.source.lengths))]
+        self._windows = windows_of(corpus.blocks)
+        self._made: dict[tuple[int, int], Callable[[], Window]] = {}  # by epoch and window; the last in use comes last
+        self._by_target = True
+        if len(self._windows) == 1:
+            self._plan_by_lengths(sentences or tokens)
+        else:
+            self._plan_by_totals(sentences or tokens)
+
+    def _plan_by_lengths(self, size: int) -> None:
+        """Finds the cost of what comes before each batch, and of all, in the first epoch of the only window."""
+        corpus, rows = self.corpus.window(0, self._windows[0])
+        source, target = _lengths(corpus, rows)
+        self._by_target = int(target.max()) > 1
+        costs = self._costs(source, target)[np.lexsort((target, source))]
         ends = np.cumsum(costs)
-        starts = np.flatnonzero(np.diff((ends - 1) // (sentences or tokens), prepend=-1))
-        self._before, self._total = (ends - costs)[starts], ends[-1]  # the cost of what comes before each, and of all
-        self._epoch = (0, first, self._order(0, first))
+        starts = np.flatnonzero(np.diff((ends - 1) // size, prepend=-1))
+        self._before, self._spent = [(ends - costs)[starts]], [int(ends[-1])]
+        window = self._cut((0, 0), corpus, rows)
+        self._made[0, 0] = lambda: window
+
+    def _plan_by_totals(self, size: int) -> None:
+        """The same of every window, as the totals of its blocks say."""
+        totals = self.corpus.totals()
+        pairs, source, target = np.transpose([totals[list(blocks)].sum(axis=0) for blocks in self._windows])
+        self._by_target = int(target.sum()) > int(pairs.sum())
+        self._spent = (pairs if self.sentences else target if self._by_target else source).tolist()
+        self._before = [np.arange(min((spent - 1) // size + 1, count)) * size
+                        for spent, count in zip(self._spent, pairs.tolist(), strict=True)]
 
     @property
     def per_epoch(self) -> int:
         """Batches an epoch."""
-        return len(self._before)
+        return sum(map(len, self._before))
 
     def examples(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The indices of each batch's examples in `epoch`, in order: every example exactly once."""
-        if self._epoch[0] != epoch:
-            corpus = self.corpus.in_epoch(epoch)
-            self._epoch = (epoch, corpus, self._order(epoch, corpus))
-        return self._epoch[2]
-
-    def _order(self, epoch: int, corpus: Corpus) -> list[NDArray[np.int64]]:
-        random = np.random.default_rng([self.seed, epoch])
-        order = np.lexsort((random.permutation(len(corpus)), corpus.target.lengths, corpus.source.lengths))
-        batches = np.split(order, self._cuts(self._costs(corpus)[order])[1:])
-        return [batches[i] for i in random.permutation(len(batches))]
-
-    def _costs(self, corpus: Corpus) -> NDArray[np.int64]:
-        if self.sentences:
-            return np.ones(len(corpus), dtype=np.int64)
-        return corpus.target.lengths if int(corpus.target.lengths.max()) > 1 else corpus.source.lengths
-
-    def _cuts(self, costs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where each batch begins: where the same share of all costs is spent as in the first epoch. Ties have equal
-        lengths, so that is the same place in every epoch where lengths do not change. None is empty."""
-        ends, batch = np.cumsum(costs), np.arange(self.per_epoch)
-        cuts = np.searchsorted(ends, self._before * ends[-1] // self._total, side="right")
-        return np.minimum(np.maximum.accumulate(cuts - batch) + batch, len(costs) - len(batch) + batch)
+        """The indices of each batch's examples in `epoch`, in order: every example exactly once. Where examples are
+        drawn, they are those in a window. Memory holds all of them."""
+        return [rows for window in self._turns(epoch) for rows in self._window((epoch, window)).batches]
 
     def __getitem__(self, number: int) -> Batch:
         """The batch of this number, counted from the first one of epoch 0 on and on."""
+        return collate(*self._find(number))
+
+    def target_tokens(self, number: int) -> int:
+        """Those of the batch of this number, which is not made for it."""
+        return int(_lengths(*self._find(number))[1].sum())
+
+    def cost(self, number: int) -> int:
+        """The places that the batch of this number has for source and target ids, padding included: about what it
+        costs to learn from it. It is not made for that."""
+        source, target = _lengths(*self._find(number))
+        return len(source) * int(source.max() + target.max())
+
+    def _find(self, number: int) -> tuple[Corpus, NDArray[np.int64]]:
+        """A corpus, and the indices there of the batch of this number."""
         epoch, place = divmod(number, self.per_epoch)
-        examples = self.examples(epoch)[place]
-        return collate(self._epoch[1], examples)
+        turns = self._turns(epoch)
+        while place >= len(self._before[turns[0]]):
+            place -= len(self._before[turns.pop(0)])
+        found = self._window((epoch, turns[0]))
+        if len(self._windows) > 1 and 2 * place >= len(found.batches) > 1:
+            self._make_ahead((epoch, turns[1]) if len(turns) > 1 else (epoch + 1, self._turns(epoch + 1)[0]))
+        return found.corpus, found.batches[place]
+
+    def _turns(self, epoch: int) -> list[int]:
+        """The windows in the order of this epoch."""
+        count = len(self._windows)
+        turns: list[int] = self._random(epoch).permutation(count).tolist() if count > 1 else [0]
+        return turns
+
+    def _window(self, key: tuple[int, int]) -> Window:
+        if key not in self._made:
+            self._make_room()
+            window = self._make(key)
+            self._made[key] = lambda: window
+        self._made[key] = self._made.pop(key)
+        return self._made[key]()
+
+    def _make_ahead(self, key: tuple[int, int]) -> None:
+        if key not in self._made:
+            self._make_room()
+            self._made[key] = _in_thread(lambda: self._make(key))
+
+    def _make_room(self) -> None:
+        """Keeps, of the windows that were made, the one that was in use last."""
+        while len(self._made) > 1:
+            del self._made[next(iter(self._made))]
+
+    def _make(self, key: tuple[int, int]) -> Window:
+        epoch, window = key
+        return self._cut(key, *self.corpus.window(epoch, self._windows[window]))
+
+    def _cut(self, key: tuple[int, int], corpus: Corpus, rows: NDArray[np.int64]) -> Window:
+        """These rows of the corpus as the window of this epoch and number: sorted, cut, shuffled."""
+        epoch, window = key
+        random = self._random(epoch, *([window] if len(self._windows) > 1 else []))
+        source, target = _lengths(corpus, rows)
+        order = np.lexsort((random.permutation(len(rows)), target, source))
+        batches = np.split(rows[order], self._cuts(window, self._costs(source, target)[order])[1:])
+        return Window(corpus, [batches[i] for i in random.permutation(len(batches))])
+
+    def _random(self, epoch: int, *window: int) -> np.random.Generator:
+        """What the order of an epoch is drawn from, or that of one window of several."""
+        return np.random.default_rng(np.random.SeedSequence([self.seed, epoch], spawn_key=window))
+
+    def _costs(self, source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.ones_like(target) if self.sentences else target if self._by_target else source
+
+    def _cuts(self, window: int, costs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where each batch begins: where the same share of all costs is spent as was planned. Ties have equal lengths,
+        so that is the same place in every epoch where lengths do not change. None is empty."""
+        ends, before = np.cumsum(costs), self._before[window]
+        batch, spent = np.arange(len(before)), self._spent[window]
+        if ends[-1] != spent:  # by Python's numbers: the product may pass 64 bits
+            before = (before.astype(object) * int(ends[-1]) // spent).astype(np.int64)
+        cuts = np.searchsorted(ends, before, side="right")
+        return np.minimum(np.maximum.accumulate(cuts - batch) + batch, len(costs) - len(batch) + batch)
+
+
+def _in_thread(make: Callable[[], Window]) -> Callable[[], Window]:
+    """What `make` gives or raises, found meanwhile by a thread that keeps no process from ending."""
+    found: Future[Window] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(make())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return found.result
+
+
+def _lengths(corpus: Corpus, examples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return corpus.source.lengths_of(examples), corpus.target.lengths_of(examples)
 
 
 def collate(corpus: Corpus, examples: NDArray[np.int64]) -> Batch:
@@ -128,7 +243,7 @@ def collate(corpus: Corpus, examples: NDArray[np.int64]) -> Batch:
 
 
 def _pad(sequences: Sequences, examples: NDArray[np.int64]) -> tuple[Tensor, Tensor | None]:
-    return _in_rows(sequences.joined(examples), sequences.lengths[examples])
+    return _in_rows(sequences.joined(examples), sequences.lengths_of(examples))
 
 
 def pad(rows: Sequence[Ids]) -> tuple[Tensor, Tensor | None]:

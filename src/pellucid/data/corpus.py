@@ -1,7 +1,8 @@
 """A split as token ids: written once to memory-mapped files, keyed by what was read and how, and read from there.
 
-A corpus larger than memory trains: only the pages in use are held. Sequences end with eos (targets, and sources of
-seq2seq) or begin with bos (texts to be classified).
+A corpus larger than memory trains: only the pages in use are held. One of a single window (blocks.py) is checked when
+it is opened, of a larger one each window when it is made. Sequences end with eos (targets, and sources of seq2seq) or
+begin with bos (texts to be classified).
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import mmap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Protocol
@@ -21,18 +23,20 @@ from numpy.typing import NDArray
 
 from pellucid.cache import bound, cache_folder, note_use
 from pellucid.config import RunConfig
+from pellucid.data.blocks import SIDES, Blocks, count_blocks, read_blocks, rows_in, totals_of, write_blocks
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
 from pellucid.errors import CheckpointError, DataError
-from pellucid.files import check_folder, read_json, write_folder
+from pellucid.files import checked_sha256, read_json, write_folder
 
 _LINES_AT_ONCE = 10_000
 _CHARACTERS_AT_ONCE = 2_000_000  # fewer lines where they are long: their ids pass through memory as Python's numbers
-_FORMAT = 2
+_FORMAT = 3
 _SMALL, _LARGE = np.dtype(np.uint16), np.dtype(np.int32)  # of ids on the disk
 
 Ids = NDArray[np.int32] | NDArray[np.uint16]
+Dtype = np.dtype[np.uint16] | np.dtype[np.int32]
 
 
 @dataclass(frozen=True)
@@ -58,18 +62,39 @@ class Sequences:
 
     def __init__(self, tokens: Ids, offsets: NDArray[np.int64]) -> None:
         self.tokens: Ids = tokens.view(np.ndarray)  # slices of np.memmap itself take five times as long
-        self.offsets = offsets
-        self.lengths: NDArray[np.int64] = np.diff(offsets)
+        self.offsets: NDArray[np.int64] = offsets.view(np.ndarray)
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.offsets) - 1
+
+    @property
+    def flat(self) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids, and the offsets."""
+        return self.tokens, self.offsets
+
+    def forget(self) -> None:
+        """Lets memory go of what was read of its files; what is needed again is read again."""
+        for array in self.flat:
+            mapping = array.base.base if isinstance(array.base, np.memmap) else None
+            if isinstance(mapping, mmap.mmap):
+                mapping.madvise(mmap.MADV_DONTNEED)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Of all sequences, in memory from then on."""
+        return np.diff(self.offsets)
+
+    def lengths_of(self, examples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of these sequences."""
+        lengths: NDArray[np.int64] = self.offsets[examples + 1] - self.offsets[examples]
+        return lengths
 
     def __getitem__(self, i: int) -> Ids:
         return self.tokens[self.offsets[i] : self.offsets[i + 1]]
 
     def joined(self, examples: NDArray[np.int64]) -> Ids:
         """The ids of these sequences, one after another."""
-        lengths = self.lengths[examples]
+        lengths = self.lengths_of(examples)
         ends = lengths.cumsum()
         places = np.arange(ends[-1]) + np.repeat(self.offsets[examples] - ends + lengths, lengths)
         joined: Ids = self.tokens[places]
@@ -78,25 +103,64 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The examples of a split. For classification, a target is one number: the label's."""
+    """The examples of a split. For classification, a target is one number: the label's.
+
+    Attributes:
+        unchecked: the blocks of its files, if each is still to be checked when its window is made.
+    """
 
     source: Sequences
     target: Sequences
     report: Report
+    unchecked: Blocks | None = None
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def blocks(self) -> int:
+        """How many it has."""
+        return count_blocks(len(self))
+
+    def totals(self) -> NDArray[np.int64]:
+        """Of each block its pairs, source tokens and target tokens: [blocks, 3]."""
+        if self.unchecked is not None:
+            return self.unchecked.totals
+        return totals_of([self.source.offsets, self.target.offsets])
 
     def in_epoch(self, epoch: int) -> Corpus:
         """The examples as an epoch has them: the same in all."""
         return self
 
+    def window(self, epoch: int, blocks: range) -> tuple[Corpus, NDArray[np.int64]]:
+        """See `Examples`. Memory lets go of the windows before.
+
+        Raises:
+            DataError: a block is damaged.
+        """
+        if self.unchecked is not None:
+            for side in (self.source, self.target):
+                side.forget()
+            self.unchecked.check(blocks, [self.source.flat, self.target.flat])
+            note_use(self.unchecked.folder)
+        return self, rows_in(blocks, len(self))
+
 
 class Examples(Protocol):
     """What is learned from: a Corpus, or one that is drawn anew in each epoch (see data/examples.py)."""
 
+    @property
+    def blocks(self) -> int:
+        """How many blocks of neighbours the examples have; each has the same ones in all epochs."""
+
+    def totals(self) -> NDArray[np.int64]:
+        """Of each block the pairs, source tokens and target tokens that an epoch is expected to have: [blocks, 3]."""
+
+    def window(self, epoch: int, blocks: range) -> tuple[Corpus, NDArray[np.int64]]:
+        """The examples of these blocks as an epoch, counted from 0, has them: a corpus, and their places in it."""
+
     def in_epoch(self, epoch: int) -> Corpus:
-        """The examples as an epoch, counted from 0, has them; their number is the same in all."""
+        """The examples of all blocks as an epoch has them."""
 
 
 def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
@@ -112,39 +176,60 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
     share = None if pairs.division is None else [pairs.name, asdict(pairs.division)]
     key = hashlib.sha256(json.dumps([_FORMAT, pairs.sha256(), tokenizers.sha256(), config.task, config.model.max_length,
                                      config.data.too_long, share, asdict(pairs.fields)]).encode()).hexdigest()
-    folder = cache_folder("ids") / key
-    if not _is_whole(folder):
-        write_folder(folder, lambda place: _encode(pairs, tokenizers, config, place, progress))
+    folder, dtype = cache_folder("ids") / key, dtype_of(tokenizers)
+    if not is_whole(folder, dtype):
+        write_folder(folder, lambda place: _write(pairs, tokenizers, config, place, progress))
         bound()
     note_use(folder)
-    report = Report(**read_json(folder / "report.json"))
-    if report.kept == 0:
+    corpus = kept_corpus(folder, dtype)
+    if corpus.report.kept == 0:
         raise DataError(f"the {pairs.name} data has no usable line", where=str(pairs.describe().get("path", "")),
-                        why=str(report))
-    return Corpus(_open(folder, "source", tokenizers), _open(folder, "target", tokenizers), report)
+                        why=str(corpus.report))
+    return corpus
 
 
-def _is_whole(folder: Path) -> bool:
+def is_whole(folder: Path, dtype: Dtype) -> bool:
+    """Whether the ids in `folder`, of this type, are what was written there. Of more than one window only their number
+    is looked at, as it may take minutes to read them: `Corpus.window` looks at the rest."""
     if not folder.exists():
         return False
     try:
-        check_folder(folder)
-    except CheckpointError:  # a damaged cache is made again
+        checked_sha256(folder, "report.json")
+        blocks, sides = read_blocks(folder), [_open(folder, side, dtype).flat for side in SIDES]
+        pairs, *tokens = blocks.totals.sum(axis=0).tolist()
+        if [(len(ids), len(offsets)) for ids, offsets in sides] != [(count, pairs + 1) for count in tokens]:
+            return False
+        if blocks.is_one_window:
+            blocks.check(range(len(blocks.totals)), sides)
+    except (CheckpointError, DataError, OSError, ValueError):  # a damaged cache is made again
         return False
     return True
 
 
-def _open(folder: Path, side: str, tokenizers: Tokenizers) -> Sequences:
-    offsets = np.fromfile(folder / f"{side}.offsets", dtype=np.int64)
-    if offsets[-1] == 0:
-        return Sequences(np.zeros(0, dtype=np.int32), offsets)
-    return Sequences(np.memmap(folder / f"{side}.ids", dtype=_dtype(tokenizers), mode="r"), offsets)
+def kept_corpus(folder: Path, dtype: Dtype) -> Corpus:
+    """The corpus of the ids in `folder`, which are of this type and whole (see `is_whole`)."""
+    blocks, (source, target) = read_blocks(folder), (_open(folder, side, dtype) for side in SIDES)
+    return Corpus(source, target, Report(**read_json(folder / "report.json")), None if blocks.is_one_window else blocks)
 
 
-def _dtype(tokenizers: Tokenizers) -> np.dtype[np.uint16] | np.dtype[np.int32]:
-    """Two bytes an id where every id fits: half the disk, and half to check before an epoch."""
+def _open(folder: Path, side: str, dtype: Dtype) -> Sequences:
+    offsets = np.memmap(folder / f"{side}.offsets", dtype=np.int64, mode="r")
+    is_empty = (folder / f"{side}.ids").stat().st_size == 0  # which cannot be mapped
+    ids = np.zeros(0, dtype=dtype) if is_empty else np.memmap(folder / f"{side}.ids", dtype, mode="r")
+    return Sequences(ids, offsets)
+
+
+def dtype_of(tokenizers: Tokenizers) -> Dtype:
+    """Of ids on the disk. Two bytes where every id fits: half the disk, and half to check."""
     largest = max(tokenizers.source.size, tokenizers.target.size, len(tokenizers.labels))
     return _SMALL if largest <= 2**16 else _LARGE
+
+
+def _write(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Path,
+           progress: Callable[[int], None]) -> None:
+    """Writes {source,target}.{ids,offsets}, report.json, and what is to be known of the blocks."""
+    _encode(pairs, tokenizers, config, folder, progress)
+    write_blocks(folder, [_open(folder, side, dtype_of(tokenizers)).flat for side in SIDES])
 
 
 def _encode(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Path,
@@ -152,7 +237,7 @@ def _encode(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Pat
     """Writes {source,target}.{ids,offsets} and report.json."""
     counts = {"records": 0, "kept": 0, "empty": 0, "too_long": 0}
     totals = {"source": 0, "target": 0}
-    limit, cut, dtype = config.model.max_length, config.data.too_long == "cut", _dtype(tokenizers)
+    limit, cut, dtype = config.model.max_length, config.data.too_long == "cut", dtype_of(tokenizers)
     with contextlib.ExitStack() as stack:
         files = {side: [stack.enter_context((folder / f"{side}.{part}").open("wb")) for part in ("ids", "offsets")]
                  for side in ("source", "target")}

@@ -2,21 +2,24 @@
 subwords are sampled, then spans corrupted.
 
 What an epoch holds is a pure function of (seed, epoch), so that resuming needs no more than a step number. It is drawn
-as a whole when the epoch begins, since the lengths decide who stands beside whom, and lies in files that have no name:
-memory holds only the pages in use, and the system removes them with the process.
+window by window (blocks.py), each as a whole, since the lengths decide who stands beside whom, and lies in files that
+have no name: memory holds only the pages in use, and the system removes them with the process.
 """
 
 import contextlib
 import itertools
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pellucid.cache import cache_folder
 from pellucid.config import RunConfig
+from pellucid.data.blocks import BLOCK, SIDES, WINDOW
 from pellucid.data.corpus import Corpus, Examples, Sequences
 from pellucid.data.span_corruption import corrupt_rows, sentinels_for
 from pellucid.data.subword_sampling import resegment_rows
@@ -25,7 +28,9 @@ from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.errors import ConfigError
 from pellucid.files import make_folder, output_errors
 
-_AT_ONCE = 10_000
+_AT_ONCE = 10_000  # that many times into a block
+_SAMPLE = 20_000  # of all examples, by which is told how long they become
+_one_draws = threading.Lock()  # SentencePiece has one seed for all threads
 
 Rows = list[list[int]]
 Draw = Callable[[Rows, Rows, Random], tuple[Rows, Rows]]  # gives sources and targets another form
@@ -77,10 +82,15 @@ class Drawn:
         seed: of everything that is drawn.
     """
 
-    def __init__(self, corpus: Corpus, draws: Sequence[Draw], seed: int) -> None:
+    def __init__(self, corpus: Examples, draws: Sequence[Draw], seed: int) -> None:
         self.corpus = corpus
         self.draws = draws
         self.seed = seed
+
+    @property
+    def blocks(self) -> int:
+        """Those of the corpus."""
+        return self.corpus.blocks
 
     def in_epoch(self, epoch: int) -> Corpus:
         """The examples as `epoch` has them, in the order of the corpus.
@@ -88,27 +98,52 @@ class Drawn:
         Raises:
             OutputError: the disk of the cache is full.
         """
+        return self.window(epoch, range(self.blocks))[0]
+
+    def window(self, epoch: int, blocks: range) -> tuple[Corpus, NDArray[np.int64]]:
+        """The examples of these blocks as `epoch` has them, one after another, and all their places.
+
+        Raises:
+            OutputError: as `in_epoch`.
+        """
         folder = cache_folder("ids")
         make_folder(folder)
         with output_errors(folder), contextlib.ExitStack() as stack:
-            files = (stack.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in range(2))
-            sides = [_Written(file, side.tokens.dtype)
-                     for file, side in zip(files, (self.corpus.source, self.corpus.target), strict=True)]
-            for start in range(0, len(self.corpus), _AT_ONCE):
-                for side, rows in zip(sides, self._drawn(epoch, start), strict=True):
-                    side.write(rows)
+            sides = [_Written(stack.enter_context(tempfile.TemporaryFile(dir=folder))) for _ in SIDES]
+            for block in blocks:
+                corpus, rows = self.corpus.window(epoch, range(block, block + 1))
+                for start in range(0, len(rows), _AT_ONCE):
+                    drawn = self._drawn(corpus, rows[start : start + _AT_ONCE], f"{epoch} {block * BLOCK + start}")
+                    for side, kept, new in zip(sides, (corpus.source, corpus.target), drawn, strict=True):
+                        side.write(new, kept.tokens.dtype)
             source, target = (side.read() for side in sides)
-        return Corpus(source, target, self.corpus.report)
+        return Corpus(source, target, corpus.report), np.arange(len(source))
 
-    def _drawn(self, epoch: int, start: int) -> tuple[Rows, Rows]:
-        part = range(start, min(start + _AT_ONCE, len(self.corpus)))
-        sources, targets = ([side[i].tolist() for i in part] for side in (self.corpus.source, self.corpus.target))
-        random = Random(f"{self.seed} {epoch} {start}")
-        for draw in self.draws:
-            sources, targets = draw(sources, targets, random)
+    def totals(self) -> NDArray[np.int64]:
+        """See `Examples`: those of the corpus, times how much longer some examples from all over it are when drawn.
+
+        Drawn targets are longer or shorter in proportion to their own tokens; where the corpus has none, but their
+        ends, to those of the sources that they are made of.
+        """
+        before, after = np.zeros(3), np.zeros(3)
+        chosen = range(0, self.blocks, -(-self.blocks // WINDOW))
+        for block in chosen:
+            corpus, rows = self.corpus.window(0, range(block, block + 1))
+            rows = rows[: _SAMPLE // len(chosen)]
+            drawn = self._drawn(corpus, rows, f"0 {block * BLOCK}")
+            before += [len(rows), *(side.lengths_of(rows).sum() for side in (corpus.source, corpus.target))]
+            after += [len(rows), *(sum(map(len, side)) for side in drawn)]
+        columns = [0, 1, 1 if before[2] == before[0] < after[2] else 2]
+        return np.ceil(self.corpus.totals()[:, columns] * (after / before[columns])).astype(np.int64)
+
+    def _drawn(self, corpus: Corpus, rows: NDArray[np.int64], key: str) -> tuple[Rows, Rows]:
+        """These rows of the corpus, drawn as the seed and the key have it."""
+        sources, targets = ([side[i].tolist() for i in rows.tolist()] for side in (corpus.source, corpus.target))
+        random = Random(f"{self.seed} {key}")
+        with _one_draws:
+            for draw in self.draws:
+                sources, targets = draw(sources, targets, random)
         return sources, targets
-
-
 def _sampling(tokenizers: Tokenizers, config: RunConfig) -> Draw:
     """Of both sides; a label has no pieces."""
     def resegment(rows: Rows, tokenizer: object, random: Random) -> Rows:
@@ -123,14 +158,15 @@ def _sampling(tokenizers: Tokenizers, config: RunConfig) -> Draw:
 
 
 class _Written:
-    """Sequences that are written one after another into a file, with ids of this type."""
+    """Sequences that are written one after another into a file."""
 
-    def __init__(self, file: IO[bytes], dtype: np.dtype[Any]) -> None:
-        self.file, self.dtype, self.lengths = file, dtype, [0]
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.lengths = file, [0]
 
-    def write(self, rows: Rows) -> None:
-        self.file.write(np.fromiter(itertools.chain.from_iterable(rows), self.dtype).tobytes())
+    def write(self, rows: Rows, dtype: np.dtype[Any]) -> None:
+        self.file.write(np.fromiter(itertools.chain.from_iterable(rows), dtype).tobytes())
         self.lengths += map(len, rows)
+        self.dtype = dtype
 
     def read(self) -> Sequences:
         """All of them; the file may be closed then."""
