@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.config import DataConfig, Split
+from pellucid.data.shards import numbered, place, shards_of
 from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs
 from pellucid.data.text_lines import read_lines
 from pellucid.doctor import reading
+from pellucid.doctor.draft import Draft, finish
 from pellucid.doctor.finding import Crowd, Tally
-from pellucid.doctor.reading import Reading, TolerantLines
+from pellucid.doctor.reading import Reading, TolerantLines, parts_of
 from pellucid.errors import DataError
 
 FIELDS = fields_for("seq2seq", DataConfig())
@@ -29,8 +31,8 @@ def records(split: Split) -> tuple[list[tuple[int, str, str]], Reading]:
 def test_faults_are_counted_by_line(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntw\xf6\nthree\r\n\nfive")
-    lines = TolerantLines(str(path))
-    assert list(lines) == ["one", "twö", "three", "", "five"]
+    lines = TolerantLines()
+    assert list(lines.read(str(path))) == ["one", "twö", "three", "", "five"]
     assert {kind: tally.numbers for kind, tally in lines.faults.items()} == {
         "byte_order_mark": [1], "carriage_return": [1, 3], "encoding": [2]}
     assert lines.count == 5
@@ -49,7 +51,7 @@ def test_valid_text_is_read_as_training_reads_it(tmp_path_factory: pytest.TempPa
             strict = list(read_lines(str(path)))
         except DataError:  # nothing but a byte order mark
             return
-        assert list(TolerantLines(str(path))) == strict
+        assert list(TolerantLines().read(str(path))) == strict
 
 
 def test_two_files_of_different_lengths(tmp_path: Path) -> None:
@@ -57,7 +59,7 @@ def test_two_files_of_different_lengths(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("x\n")
     rows, found = records(Split(source=str(tmp_path / "a"), target=str(tmp_path / "b")))
     assert rows == [(1, "1", "x")]
-    assert found.lengths == (3, 1)
+    assert found.lengths == (3, 1, shards_of(found.pairs.split)[0])
 
 
 def test_a_table_with_a_header_and_lines_of_another_shape(tmp_path: Path) -> None:
@@ -94,3 +96,33 @@ def test_a_tally_knows_where_its_lines_crowd() -> None:
     scattered = Tally()
     scattered.add(range(0, 1000, 10))
     assert scattered.block is None
+
+
+def test_each_shard_is_read_with_its_own_lines(tmp_path: Path) -> None:
+    for side, shards in {"en": [b"one\ntwo\n", b"\xef\xbb\xbfthr\xe9e\r\nfour\nfive\n", b"six\n"],
+                         "de": [b"eins\nzwei\n", b"drei\nvier\n", b"sechs\n"]}.items():
+        (tmp_path / side).mkdir()
+        for i, content in enumerate(shards):
+            (tmp_path / side / f"{i}.{side}").write_bytes(content)
+    split = Split(source=str(tmp_path / "en"), target=str(tmp_path / "de"))
+    rows, found = records(split)
+    assert [(a, b) for _, a, b in rows] == [("one", "eins"), ("two", "zwei"), ("thrée", "drei"), ("four", "vier"),
+                                            ("six", "sechs")]
+    assert [place(split, number, 0) for number, _, _ in rows] == [
+        f"{tmp_path}/en/{file}.en:{line}" for file, line in ((0, 1), (0, 2), (1, 1), (1, 2), (2, 1))]
+    assert {kind: tally.numbers for kind, tally in found.texts[0].faults.items()} == {
+        kind: [numbered(1, 1)] for kind in ("byte_order_mark", "encoding", "carriage_return")}
+    assert found.lengths == (3, 2, shards_of(split)[1])
+    assert [len(window) for window in found.windows()] == [2, 2, 1]
+
+
+def test_a_crowd_is_told_with_the_shard_that_it_stands_in(tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    for i in range(2):
+        (tmp_path / "tables" / f"{i}.tsv").write_text("a\tb\n" * 90 + "\t\n" * 10 * i)
+    part, = parts_of({"train": Pairs("train", Split(path=str(tmp_path / "tables")), FIELDS)})
+    tally = Tally()
+    tally.add(numbered(1, line) for line in range(91, 101))
+    (finding,) = finish([Draft.of("empty", part, tally, 190)])
+    assert finding.what.endswith(f"most of them in lines 91 to 100 of {tmp_path}/tables/1.tsv")
+    assert finding.examples[0].place == f"{tmp_path}/tables/1.tsv:91"

@@ -86,10 +86,11 @@ def dotted_keys(kind: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _value(text: str, hint: Any, key: str) -> Any:
-    """The text as YAML reads it; as it stands where the key takes text."""
+    """The text as YAML reads it; as it stands where the key takes text, but for a list of sources."""
     members = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     texts = [m for m in members if m is str or typing.get_origin(m) is typing.Literal or dataclasses.is_dataclass(m)]
-    if texts and int not in members and text not in ("null", "~"):
+    is_list = Split in members and text.startswith("[") and text.endswith("]")
+    if texts and int not in members and text not in ("null", "~") and not is_list:
         return text
     value = read_yaml(text, f"--{key}")
     return [value] if isinstance(value, str) and hint == tuple[str, ...] else value  # one of them needs no brackets

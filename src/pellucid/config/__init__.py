@@ -4,25 +4,80 @@ Beside them: how a mapping becomes one of them (mapping.py, reader.py), and what
 Imports neither torch nor numpy.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 Task = Literal["seq2seq", "classification"]
+MAX_WEIGHT = 1000  # of a source
 
 
 @dataclass(frozen=True)
-class Split:
-    """Where one part of the data lies: a table or hub data set (`path`), or two text files (`source`, `target`)."""
+class Source:
+    """Where examples of one kind lie: tables or a hub data set (`path`), or text files (`source`, `target`). A folder
+    or a glob names several files."""
 
     path: str | None = None
     source: str | None = None
     target: str | None = None
+    weight: float = 1.0  # how many times an epoch has each of its examples
 
     def __post_init__(self) -> None:
-        if (self.path is None) == (self.source is None and self.target is None):
-            raise ValueError("a split is either one path, or {source, target}")
-        if self.path is None and (self.source is None or self.target is None):
-            raise ValueError("a split of two text files needs both source and target")
+        _check_files(self.path, self.source, self.target)
+        if not 0 < self.weight <= MAX_WEIGHT:
+            raise ValueError(f"a weight of {self.weight:g} is out of range: choose above 0 and at most {MAX_WEIGHT}")
+
+    @property
+    def paths(self) -> list[str]:
+        """Its paths, as they were given."""
+        return [path for path in (self.path, self.source, self.target) if path is not None]
+
+    def renamed(self, rename: Callable[[str], str]) -> Source:
+        """The same, with each path as `rename` has it."""
+        path, source, target = (p if p is None else rename(p) for p in (self.path, self.source, self.target))
+        return Source(path, source, target, self.weight)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where one part of the data lies: in one place, as a `Source` says, or in several (`mixture`)."""
+
+    path: str | None = None
+    source: str | None = None
+    target: str | None = None
+    mixture: tuple[Source, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.mixture:
+            _check_files(self.path, self.source, self.target)
+        elif (self.path, self.source, self.target) != (None, None, None):
+            raise ValueError("a split is either one path, or {source, target}, or a list of these")
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The places it lies in."""
+        return self.mixture or (Source(self.path, self.source, self.target),)
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of all of them, as they were given."""
+        return [path for source in self.sources for path in source.paths]
+
+    def renamed(self, rename: Callable[[str], str]) -> Split:
+        """The same, with each path as `rename` has it."""
+        if self.mixture:
+            return Split(mixture=tuple(source.renamed(rename) for source in self.mixture))
+        only = self.sources[0].renamed(rename)
+        return Split(only.path, only.source, only.target)
+
+
+def _check_files(path: str | None, source: str | None, target: str | None) -> None:
+    if (path is None) == (source is None and target is None):
+        raise ValueError("a split is either one path, or {source, target}")
+    if path is None and (source is None or target is None):
+        raise ValueError("a split of two text files needs both source and target")
 
 
 @dataclass(frozen=True)

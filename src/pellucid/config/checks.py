@@ -60,6 +60,10 @@ def check_pairs(config: RunConfig) -> None:
         raise ConfigError("data.generated.max_length is below data.generated.min_length", where="data.generated")
     if data.validation_share + data.test_share >= 1:
         raise ConfigError("validation_share and test_share leave nothing to train on", where="data")
+    for name, split in (("validation", data.validation), ("test", data.test)):
+        if split is not None and any(source.weight != 1 for source in split.sources):
+            raise ConfigError(f"data.{name} has weights", where=f"data.{name}", why="each of its pairs counts once",
+                              fix="give weights in data.train, or none")
     if model.position == "learned" and config.task == "seq2seq" and decode.max_length > model.max_length:
         raise ConfigError(f"decode.max_length {decode.max_length} is above model.max_length {model.max_length}",
                           where="decode.max_length", why="learned positions end there", fix="lower decode.max_length")

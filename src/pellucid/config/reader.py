@@ -72,9 +72,9 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 
 def _as_split(kind: Any, value: Any) -> Any:
-    """A bare string stands for {path: string} where the dataclass has a path."""
-    has_path = any(f.name == "path" for f in dataclasses.fields(kind))
-    return {"path": value} if isinstance(value, str) and has_path else value
+    """A bare string stands for {path: string} where the dataclass has a path, a list for {mixture: list} likewise."""
+    key = "path" if isinstance(value, str) else "mixture" if isinstance(value, list) and value else None
+    return {key: value} if any(f.name == key for f in dataclasses.fields(kind)) else value
 
 
 def _read_union(members: tuple[Any, ...], value: Any, where: str) -> Any:

@@ -2,12 +2,11 @@
 was given in, which the run's data.json remembers; the SHA-256 there tells them from other files of the same name.
 """
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
 from pellucid.config import Split
-from pellucid.data import hub, sources
+from pellucid.data import hub, shards
 from pellucid.errors import CheckpointError, DataError
 from pellucid.files import read_json
 
@@ -20,7 +19,7 @@ class Known:
         record: the file that remembers it, data.json.
         given: the files, as the configuration names them.
         directory: in which they were given, if a path of them is relative and this was recorded; else "".
-        sha256: of the files, as of `sources.sha256_of`.
+        sha256: of the files, as of `shards.sha256_of`.
     """
 
     record: Path
@@ -35,7 +34,7 @@ class Known:
             DataError: they are not; every place that was looked at is named.
         """
         try:
-            if sources.sha256_of(found) == self.sha256:
+            if shards.sha256_of(found) == self.sha256:
                 return
         except DataError:
             pass
@@ -53,16 +52,14 @@ _OTHER = "other data, its SHA-256 is not the recorded one"
 
 def _state(split: Split) -> str:
     try:
-        sources.sha256_of(split)
+        shards.sha256_of(split)
     except DataError as error:
         return f"{error.what} ({error.where})"
     return _OTHER
 
 
 def _named(split: Split) -> str:
-    if split.path is not None and hub.is_address(split.path):
-        return split.path
-    return " and ".join(str(Path(path).absolute()) for path in _paths(split))
+    return " and ".join(path if hub.is_address(path) else str(Path(path).absolute()) for path in split.paths)
 
 
 def known_of(record: Path, name: str, given: Split) -> Known | None:
@@ -85,26 +82,21 @@ def locate(given: Split, known: Known | None) -> tuple[Split, str]:
     if known is None or not here or known.directory in ("", here):
         return given, here
     there = inside(given, known.directory)
-    if not all(Path(path).is_file() for path in _paths(there)):
+    if not all(map(shards.are_there, there.paths)):
         return given, here
-    if all(Path(path).is_file() for path in _paths(given)) and sources.sha256_of(given) == known.sha256:
+    if all(map(shards.are_there, given.paths)) and shards.sha256_of(given) == known.sha256:
         return given, here
     return there, known.directory
 
 
 def inside(split: Split, directory: str) -> Split:
     """The split with its relative paths in this folder."""
-    paths = {name: str(Path(directory, path)) for name, path in dataclasses.asdict(split).items()
-             if path is not None and not hub.is_address(path)}
-    return dataclasses.replace(split, **paths) if directory else split
-
-
-def _paths(split: Split) -> list[str]:
-    return [path for path in dataclasses.astuple(split) if path is not None]
+    there = split.renamed(lambda path: path if hub.is_address(path) else str(Path(directory, path)))
+    return there if directory else split
 
 
 def _is_relative(split: Split) -> bool:
-    return any(not hub.is_address(path) and not Path(path).is_absolute() for path in _paths(split))
+    return any(not hub.is_address(path) and not Path(path).is_absolute() for path in split.paths)
 
 
 def _working_directory() -> str:

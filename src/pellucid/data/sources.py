@@ -1,20 +1,17 @@
-"""Pairs of texts from wherever they lie: two text files, a table, the Hub.
+"""Pairs of texts from wherever they lie: text files side by side, tables, the Hub.
 
 `read_records` streams (source, target) for seq2seq and (text, label) for classification. Nothing is skipped: a pair
 with an empty side is a pair, so that the n-th pair is the n-th line of the file.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from pellucid.config import DataConfig, Split, Task
-from pellucid.data import hub
 from pellucid.data.parquet import read_parquet
+from pellucid.data.shards import Shard, numbered, shards_of, suffix
 from pellucid.data.tables import Field, Fields, Record, read_json, read_jsonl, read_tsv
 from pellucid.data.text_lines import open_raw, read_lines, read_parallel
 from pellucid.errors import ConfigError, DataError
-from pellucid.files import remembered_sha256
 
 READERS: dict[str, Callable[[str, Fields], Iterator[Record]]] = {
     ".tsv": read_tsv, ".tab": read_tsv, ".txt": read_tsv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
@@ -52,22 +49,30 @@ def _field(key: str, given: str | int | None, usual: str, column: int, *, is_lab
 
 
 def read_records(split: Split, fields: Fields) -> Iterator[Record]:
-    """The pairs of a split, streamed, each with its number in the file, which `place` turns into a place. Text that
-    stands alone is both sides of its pair: each line of a .txt file, or of the source of two files.
+    """The pairs of a split, streamed, each with its number, which `shards.place` turns into a place.
 
     Raises:
-        DataError: a file that is missing, damaged or does not hold what is asked for, by file and line.
+        DataError: files that are missing, damaged or do not hold what is asked for, by file and line.
         ConfigError: a package that the format needs is not installed.
     """
-    if fields.are_one and (split.path is None or suffix(split.path) == ".txt"):
-        yield from ((number, line, line) for number, line in enumerate(read_lines(paths(split)[0]), start=1))
+    for i, shard in enumerate(shards_of(split)):
+        if i == 0:
+            yield from read_shard(shard, fields)
+        else:
+            yield from ((numbered(i, line), first, second) for line, first, second in read_shard(shard, fields))
+
+
+def read_shard(shard: Shard, fields: Fields) -> Iterator[Record]:
+    """The pairs of a shard, streamed, each with its line, row or place in the file. Text that stands alone is both
+    sides of its pair: each line of a .txt file, or of the source of two files. Raises what `read_records` raises.
+    """
+    path = shard.files[0]
+    if fields.are_one and (not shard.is_table or suffix(path) == ".txt"):
+        yield from ((number, line, line) for number, line in enumerate(read_lines(path), start=1))
         return
-    if split.path is None:
-        assert split.source is not None
-        assert split.target is not None
-        yield from read_parallel(split.source, split.target)
+    if not shard.is_table:
+        yield from read_parallel(*shard.files)
         return
-    (path,) = paths(split)
     record = None
     for record in _reader(path)(path, fields):
         yield record
@@ -77,49 +82,9 @@ def read_records(split: Split, fields: Fields) -> Iterator[Record]:
 
 def _reader(path: str) -> Callable[[str, Fields], Iterator[Record]]:
     with open_raw(path):
-        pass  # a missing file or a folder is told as such, whatever its name ends in
+        pass  # a missing file is told as such, whatever its name ends in
     ending = suffix(path)
     if ending not in READERS:
         raise DataError(f"the format {ending or 'of a name without an ending'} is not known", where=path,
                         fix=f"use {', '.join(READERS)} (each also .gz), or two text files: {{source, target}}")
     return READERS[ending]
-
-
-def suffix(path: str) -> str:
-    """The ending of a file's name in lower case, that of a packed one without .gz."""
-    name = path.lower().removesuffix(".gz")
-    return Path(name).suffix
-
-
-def paths(split: Split) -> tuple[str, ...]:
-    """The local files of a split: one table, or source and target; a Hub data set is fetched first."""
-    if split.path is None:
-        assert split.source is not None
-        assert split.target is not None
-        return split.source, split.target
-    return (hub.fetch(split.path) if hub.is_address(split.path) else split.path,)
-
-
-def place(split: Split, number: int) -> str:
-    """Where the record with this number stands, as ``file:line`` where the format has lines."""
-    files = paths(split)
-    if split.path is not None and suffix(files[0]) == ".parquet":
-        return f"{files[0]}, row {number}"
-    if split.path is not None and suffix(files[0]) == ".json":
-        return f"{files[0]}, record {number}"
-    return " and ".join(f"{file}:{number}" for file in files)
-
-
-def sha256_of(split: Split) -> str:
-    """SHA-256 of the file as it lies on the disk; of two files, that of their two digests, a line each.
-
-    Raises:
-        DataError: a file cannot be read.
-    """
-    digests = []
-    for path in paths(split):
-        with open_raw(path):  # which tells what is wrong with it
-            digests.append(remembered_sha256(Path(path)))
-    if len(digests) == 1:
-        return digests[0]
-    return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()

@@ -7,11 +7,12 @@ division.py. A run that has begun keeps the division that it began with, by the 
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pellucid.config import DataConfig, Generated, RunConfig, Split, Task
-from pellucid.data import hub, places, sources
+from pellucid.config import DataConfig, Generated, RunConfig, Source, Split, Task
+from pellucid.data import hub, places, shards, sources
 from pellucid.data.division import SCHEME, SCHEMES, Division
 from pellucid.data.generated import tasks
 from pellucid.data.tables import Fields
@@ -65,7 +66,7 @@ class Pairs:
                 is_empty = False
                 yield record
         if is_empty:
-            raise DataError(f"no pair falls to {self.name}", where=self.split.path or self.split.source or "",
+            raise DataError(f"no pair falls to {self.name}", where=" and ".join(self.split.paths),
                             why="of so little data, none lies in its share",
                             fix=f"give data.{self.name}, or change data.validation_share or data.test_share")
 
@@ -73,22 +74,23 @@ class Pairs:
         """Where the pair with this index (from 0, as iterated) stands: ``file:line``. Reads the file up to it."""
         for i, (number, _, _) in enumerate(self._records()):
             if i == index:
-                return sources.place(self.split, number)
+                return shards.place(self.split, number)
         raise IndexError(f"{self.name} has no pair {index}")
 
     def describe(self) -> dict[str, Any]:
         """The files, where they were given, columns and division, as plain data."""
-        files = {key: value for key, value in dataclasses.asdict(self.split).items() if value is not None}
+        mixture = [_given_in(source) for source in self.split.mixture or ()]
+        files = {"mixture": mixture} if mixture else _given_in(self.split)
         columns = [field.column if field.name is None else field.name
                    for field in (self.fields.first, self.fields.second)]
-        tables = {} if self.split.path is None else {"fields": columns}
+        tables = {"fields": columns} if any(source.path is not None for source in self.split.sources) else {}
         place = {"directory": self.directory} if self.directory else {}
         division = None if self.division is None else dataclasses.asdict(self.division)
         return {"name": self.name, **files, **place, **tables, "division": division}
 
     def sha256(self) -> str:
-        """The digest of the files, see `sources.sha256_of`; two splits of one file have the same."""
-        return sources.sha256_of(self.split)
+        """The digest of the files, see `shards.sha256_of`; two splits of one file have the same."""
+        return shards.sha256_of(self.split)
 
 
 def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
@@ -105,8 +107,7 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     """
     data = config.data
     fields = sources.fields_for(config.task, data)
-    given = {name: _given(name, Split(path=hub.with_split(split.path, name)) if split.path else split, fields,
-                          run_folder / RECORD)
+    given = {name: _given(name, split.renamed(partial(hub.with_split, split=name)), fields, run_folder / RECORD)
              for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test)) if split}
     if "train" in given:
         division = division_of(data, run_folder)
@@ -121,6 +122,10 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     made = {name: Split(path=str(path)) for name, path in written.items()}
     return {name: Pairs(name, split, usual, known=places.known_of(run_folder / RECORD, name, split))
             for name, split in made.items()} | given
+
+
+def _given_in(part: Split | Source) -> dict[str, Any]:
+    return {key: value for key, value in dataclasses.asdict(part).items() if value is not None}
 
 
 def _given(name: str, split: Split, fields: Fields, record: Path) -> Pairs:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pellucid.data import sources
+from pellucid.data.shards import place, shard_and_line, shards_of
 from pellucid.doctor.advice import ADVICE
-from pellucid.doctor.finding import Example, Finding, Severity, Tally, shown
+from pellucid.doctor.finding import Crowd, Example, Finding, Severity, Tally, shown
 from pellucid.doctor.reading import Part, Reading
 
 _TELLING = {"misaligned", "strange_language", "one_side_twice", "length_ratio", "copied", "empty", "foreign_script"}
@@ -41,10 +41,10 @@ class Draft:
         draft = cls(kind, part, tally.count, total, tuple(tally.numbers), side, where=where)
         if tally.block is None or tally.count * 2 > total:
             return draft
-        numbers, last = tally.block.numbers, tally.block.last
+        numbers, crowd = tally.block.numbers, _lines(part, tally.block)
         is_note = kind in _TELLING and ADVICE[kind].severity(tally.count, total) == "note"
         return cls(kind, part, tally.count, total, numbers, side,
-                   f"{ADVICE[kind].what}, most of them in lines {numbers[0]:,} to {last:,}",
+                   f"{ADVICE[kind].what}, most of them in {crowd}",
                    "warning" if is_note else None, where)
 
     def finished(self, records: dict[int, tuple[str, str]]) -> Finding:
@@ -60,9 +60,14 @@ class Draft:
 
     def _place(self, number: int) -> str:
         """``file:line`` of one side, the source's where it is about both."""
-        split = self.part.whole.split
-        files = sources.paths(split)
-        return f"{files[self.side or 0]}:{number}" if len(files) == 2 else sources.place(split, number)
+        return place(self.part.whole.split, number, self.side or 0)
+
+
+def _lines(part: Part, crowd: Crowd) -> str:
+    """Where a crowd stands; it lies within one file."""
+    (shard, begin), (_, end) = shard_and_line(crowd.numbers[0]), shard_and_line(crowd.last)
+    shards = shards_of(part.whole.split)
+    return f"lines {begin:,} to {end:,}" + (f" of {' and '.join(shards[shard].files)}" if len(shards) > 1 else "")
 
 
 def finish(drafts: Iterable[Draft]) -> list[Finding]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pellucid.config import RunConfig
+from pellucid.data.shards import shard_and_line, shards_of
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.doctor import labels, tokens
@@ -76,8 +77,10 @@ def _of_reading(first: FirstPass) -> list[Draft]:
     part, reading = first.part, first.reading
     drafts = []
     if reading.lengths is not None:
-        drafts.append(Draft("line_counts", part, abs(reading.lengths[0] - reading.lengths[1]), max(reading.lengths),
-                            say=f"the source has {reading.lengths[0]:,} lines and the target {reading.lengths[1]:,}"))
+        source, target, shard = reading.lengths
+        which = f" ({' and '.join(shard.files)})" if len(shards_of(part.whole.split)) > 1 else ""
+        drafts.append(Draft("line_counts", part, abs(source - target), max(source, target),
+                            say=f"the source has {source:,} lines and the target {target:,}{which}"))
     if reading.columns.count:
         drafts.append(Draft.of("columns", part, reading.columns, reading.records + reading.columns.count))
     for side, lines in enumerate(reading.texts):
@@ -139,7 +142,7 @@ def _judged(first: FirstPass, pairs: PairCheck, lengths: tokens.LengthCheck | No
 
 
 def _told(part: Stretch) -> str:
-    lines = f"up to line {part.last - 1:,}"
+    lines = f"up to line {shard_and_line(part.last)[1] - 1:,}"
     if part.offset == LOST:
         return f"{lines}, no line of the target near by fits its source"
     return f"{lines}, line n of the source belongs to line n{part.offset:+,} of the target"

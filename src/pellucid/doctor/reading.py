@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from pellucid.data import sources
+from pellucid.data.shards import Shard, numbered, shard_and_line, shards_of, suffix
+from pellucid.data.sources import read_shard
 from pellucid.data.splits import Pairs
 from pellucid.data.tables import Record, read_tsv_head
 from pellucid.data.text_lines import MAX_LINE_BYTES, open_data
@@ -72,40 +73,42 @@ class Window:
 
 
 class TolerantLines:
-    """The lines of a text file; a line that is no UTF-8 is read as Windows-1252, which cannot fail.
+    """The lines of the text files of one side; a line that is no UTF-8 is read as Windows-1252, which cannot fail.
 
     Attributes:
-        faults: "encoding", "carriage_return", "byte_order_mark" → the lines.
-        count: lines read.
+        faults: "encoding", "carriage_return", "byte_order_mark" → the numbers of the records.
+        count: lines read, of all files.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self) -> None:
         self.faults: dict[str, Tally] = defaultdict(Tally)
         self.count = 0
 
-    def __iter__(self) -> Iterator[str]:
-        with open_data(self.path) as file:
-            for block in _blocks(file, self.path):
-                lines = self._decoded(block).split("\n")
+    def read(self, path: str, first: int = 1) -> Iterator[str]:
+        """The lines of a file, whose first is that of the record with the number `first`."""
+        number = first
+        with open_data(path) as file:
+            for block in _blocks(file, path):
+                lines = self._decoded(block, path, number, number == first).split("\n")
                 yield from lines
+                number += len(lines)
                 self.count += len(lines)
-        if self.count == 0:
-            raise DataError("the file is empty", where=self.path)
+        if number == first:
+            raise DataError("the file is empty", where=path)
 
-    def _decoded(self, block: bytes) -> str:
-        if self.count == 0 and block.startswith(_UTF16):
-            raise DataError("the file is UTF-16", where=self.path, fix=f"iconv -f UTF-16 -t UTF-8 {self.path}")
-        if self.count == 0 and block.startswith(codecs.BOM_UTF8):
-            self.faults["byte_order_mark"].add([1])
+    def _decoded(self, block: bytes, path: str, number: int, at_start: bool) -> str:
+        if at_start and block.startswith(_UTF16):
+            raise DataError("the file is UTF-16", where=path, fix=f"iconv -f UTF-16 -t UTF-8 {path}")
+        if at_start and block.startswith(codecs.BOM_UTF8):
+            self.faults["byte_order_mark"].add([number])
             block = block[len(codecs.BOM_UTF8) :]
         try:
             text = block.decode("utf-8")
         except UnicodeDecodeError:
-            text = "\n".join(self._decoded_line(i, line) for i, line in enumerate(block.split(b"\n"), self.count + 1))
+            text = "\n".join(self._decoded_line(i, line) for i, line in enumerate(block.split(b"\n"), number))
         if "\r" in text:
             lines = text.split("\n")
-            self.faults["carriage_return"].add(i for i, line in enumerate(lines, self.count + 1) if line[-1:] == "\r")
+            self.faults["carriage_return"].add(i for i, line in enumerate(lines, number) if line[-1:] == "\r")
             text = "\n".join(line.removesuffix("\r") for line in lines)
         return text
 
@@ -138,71 +141,72 @@ class Reading:
     """One pass over the files of a split.
 
     Attributes:
-        texts: the text files among them.
+        texts: of each side, or of tables, what is wrong with the bytes.
         columns: lines of a TSV with too few or too many columns, which are left out.
-        lengths: lines of either of two text files, once read, where they differ.
+        lengths: lines of either of two text files, and these, where they differ: the first such.
         stop: why reading ended early.
         records: read.
     """
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs = pairs
-        self.texts: list[TolerantLines] = []
+        self.texts = (TolerantLines(), TolerantLines())
         self.columns = Tally()
-        self.lengths: tuple[int, int] | None = None
+        self.lengths: tuple[int, int, Shard] | None = None
         self.stop: UserError | None = None
         self.records = 0
 
     def windows(self) -> Iterator[Window]:
-        """All records, in windows."""
+        """All records, in windows, each of one shard."""
         window, size = Window([], [], []), 0
         for number, a, b in self._records():
+            is_next = bool(window.numbers) and shard_and_line(number)[0] != shard_and_line(window.numbers[0])[0]
+            if is_next or len(window) == WINDOW or size > _WINDOW_CHARACTERS:
+                self.records += len(window)
+                yield window
+                window, size = Window([], [], []), 0
             window.numbers.append(number)
             window.sources.append(a)
             window.targets.append(b)
             size += len(a) + len(b)
-            if len(window.numbers) == WINDOW or size > _WINDOW_CHARACTERS:
-                self.records += len(window)
-                yield window
-                window, size = Window([], [], []), 0
         if window.numbers:
             self.records += len(window)
             yield window
 
     def _records(self) -> Iterator[Record]:
         try:
-            yield from self._read()
+            for i, shard in enumerate(shards_of(self.pairs.split)):
+                yield from self._read(shard, numbered(i, 1))
         except UserError as error:
             self.stop = error
 
-    def _read(self) -> Iterator[Record]:
-        split, fields = self.pairs.split, self.pairs.fields
-        paths = sources.paths(split)
-        is_table = split.path is not None
-        if is_table and sources.suffix(paths[0]) not in (".tsv", ".tab", ".txt"):
-            yield from sources.read_records(split, fields)
+    def _read(self, shard: Shard, first: int) -> Iterator[Record]:
+        """The records of a shard, of which `first` is the number of the first line."""
+        fields, path = self.pairs.fields, shard.files[0]
+        if shard.is_table and suffix(path) not in (".tsv", ".tab", ".txt"):
+            yield from ((first - 1 + line, a, b) for line, a, b in read_shard(shard, fields))
             return
-        self.texts = [TolerantLines(path) for path in paths]
-        if fields.are_one and (not is_table or sources.suffix(paths[0]) == ".txt"):
-            self.texts = self.texts[:1]
-            yield from ((number, line, line) for number, line in enumerate(self.texts[0], start=1))
-        elif is_table:
-            yield from self._table(iter(self.texts[0]), paths[0])
+        lines = [text.read(file, first) for text, file in zip(self.texts, shard.files, strict=False)]
+        if fields.are_one and (not shard.is_table or suffix(path) == ".txt"):
+            yield from ((number, line, line) for number, line in enumerate(lines[0], first))
+        elif shard.is_table:
+            yield from self._table(lines[0], path, first)
         else:
-            yield from self._parallel(*map(iter, self.texts))
+            yield from self._parallel(lines[0], lines[1], shard, first)
 
-    def _parallel(self, first: Iterator[str], second: Iterator[str]) -> Iterator[Record]:
-        for number, (a, b) in enumerate(itertools.zip_longest(first, second), start=1):
+    def _parallel(self, source: Iterator[str], target: Iterator[str], shard: Shard, first: int) -> Iterator[Record]:
+        for number, (a, b) in enumerate(itertools.zip_longest(source, target)):
             if a is None or b is None:
-                rest = number + sum(1 for _ in (first if b is None else second))
-                self.lengths = (rest, number - 1) if b is None else (number - 1, rest)
+                rest = number + 1 + sum(1 for _ in (source if b is None else target))
+                counts = (rest, number) if b is None else (number, rest)
+                self.lengths = self.lengths or (*counts, shard)
                 return
-            yield number, a, b
+            yield first + number, a, b
 
-    def _table(self, lines: Iterator[str], path: str) -> Iterator[Record]:
-        first = next(lines)
-        a, b, most, has_header = read_tsv_head(first, self.pairs.fields, path)
-        for number, line in enumerate(lines if has_header else itertools.chain([first], lines), start=1 + has_header):
+    def _table(self, lines: Iterator[str], path: str, first: int) -> Iterator[Record]:
+        head = next(lines)
+        a, b, most, has_header = read_tsv_head(head, self.pairs.fields, path)
+        for number, line in enumerate(lines if has_header else itertools.chain([head], lines), first + has_header):
             cells = line.split("\t")
             if max(a, b) < len(cells) <= most:
                 yield number, cells[a], cells[b]

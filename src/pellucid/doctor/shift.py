@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.shards import shard_and_line
 from pellucid.doctor.association import REACH, Association, Scores, present_in
 from pellucid.doctor.words import Bags
 
@@ -52,7 +53,7 @@ class ShiftDetector:
         Returns:
             Each line's score with the line of its own number.
         """
-        begin = self.stretches[-1].offset if self.stretches else 0
+        begin = self.stretches[-1].offset if self.stretches and self._goes_on(int(numbers[0])) else 0
         offsets = list(range(-REACH, REACH + 1))
         offsets += [begin] if begin not in offsets and begin != LOST else []
         scores = self.association.scores(source, target, offsets)
@@ -66,9 +67,13 @@ class ShiftDetector:
             self._append(Stretch(int(numbers[part.first]), int(numbers[part.last - 1]) + 1, part.offset))
         return scores[:, REACH]
 
+    def _goes_on(self, number: int) -> bool:
+        """Whether this record stands in the same file as the last one."""
+        return shard_and_line(number)[0] == shard_and_line(self.stretches[-1].last)[0]
+
     def _append(self, part: Stretch) -> None:
         before = self.stretches[-1] if self.stretches else None
-        if before is not None and before.offset == part.offset:
+        if before is not None and before.offset == part.offset and self._goes_on(part.first):
             self.stretches[-1] = Stretch(before.first, part.last, part.offset)
         else:
             self.stretches.append(part)

@@ -91,8 +91,8 @@ def workload_of(config: RunConfig, say: Callable[[str], None]) -> Workload:
     data = config.data
     if data.train is None and data.generated is None:
         return _assumed(config, "no training data is given")
-    if data.train is not None and data.train.path is not None and hub.is_address(data.train.path):
-        return _assumed(config, f"{data.train.path} was not fetched")
+    for address in filter(hub.is_address, data.train.paths if data.train is not None else ()):
+        return _assumed(config, f"{address} was not fetched")
     try:
         with tempfile.TemporaryDirectory() as folder:
             count, pairs = _sample(open_splits(config, Path(folder))["train"], say)
