@@ -3,8 +3,9 @@
     python -m benchmarks.mutations [--only TEXT] [--first N] [--json FILE]
 
 The faults are those of mutations.yaml. Each is put into a copy of the checkout, and those of its tests run there that
-lie where one would look for them: tests/nn for a file of nn/, first of all those named as the file. Without a fault
-they must pass. A fault that no test notices lives, and the command fails.
+lie where one would look for them: tests/nn for a file of nn/, first of all the one that FILE says found it the last
+time, then those named as the file. What finds a fault must pass without it. A fault that no test notices lives, and the
+command fails.
 """
 
 import argparse
@@ -94,10 +95,13 @@ def put_in(mutation: Mutation, source: Path) -> dict[Path, str]:
     return before
 
 
-def killer_of(mutation: Mutation, copy: Path) -> str | None:
-    """The first test that fails with the fault in the copy; None where it lives."""
-    own = first_failure(copy, mutation.own_tests) if mutation.own_tests else None
-    return own or first_failure(copy, mutation.folders)
+def killer_of(mutation: Mutation, copy: Path, known: str | None) -> str | None:
+    """The first test that fails with the fault in the copy, that which is `known` to before all others; None where it
+    lives."""
+    for places in ([known] if known else [], mutation.own_tests, mutation.folders):
+        if places and (failure := first_failure(copy, places)):
+            return failure
+    return None
 
 
 def first_failure(copy: Path, places: list[str]) -> str | None:
@@ -118,7 +122,20 @@ def first_failure(copy: Path, places: list[str]) -> str | None:
     told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if done.returncode != 1 or not told:
         raise RuntimeError(f"the tests cannot be run (exit code {done.returncode}):\n{done.stdout}{done.stderr}")
-    return told[0].split(" - ")[0]
+    return told[0].split(" - ")[0].split(maxsplit=1)[1]
+
+
+def killers_in(path: Path | None) -> dict[tuple[str, str], str]:
+    """What found each fault the last time, by its file and its words, as far as such tests are there still."""
+    last = json.loads(path.read_text(encoding="utf-8"))["mutations"] if path and path.exists() else []
+    found = {(each["file"], each["says"]): each["killed_by"] or "" for each in last}
+    return {fault: test for fault, test in found.items() if is_there(test)}
+
+
+def is_there(test: str) -> bool:
+    """Whether the file of a test has a function of its name."""
+    path, _, name = test.partition("::")
+    return (ROOT / path).is_file() and f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
 def main() -> int:
@@ -126,27 +143,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="those whose file or words contain this")
     parser.add_argument("--first", type=int, help="this many of them")
-    parser.add_argument("--json", type=Path, help="also write what became of each there")
+    parser.add_argument("--json", type=Path, help="what became of each is written there, and read the next time")
     arguments = parser.parse_args()
     chosen = [each for each in read_mutations() if arguments.only in f"{each.file} {each.says}"][: arguments.first]
-    found = []
+    found, known = [], killers_in(arguments.json)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         for name in ("src", "tests", "benchmarks", "pyproject.toml"):
             place = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy.mkdir(exist_ok=True)
             place(ROOT / name, copy / name)
-        for room in sorted({room for mutation in chosen for room in mutation.folders}):
-            if failure := first_failure(copy, [room]):
-                raise SystemExit(f"without a fault: {failure}")
         for number, mutation in enumerate(chosen, start=1):
             began, before = time.monotonic(), put_in(mutation, copy / "src" / "pellucid")
-            killer = killer_of(mutation, copy)
+            killer = killer_of(mutation, copy, known.get((mutation.file, mutation.says)))
             for path, text in before.items():
                 path.write_text(text, encoding="utf-8")
             found.append({"file": mutation.file, "says": mutation.says, "killed_by": killer})
             print(f"{number:>3} of {len(chosen)}  {'died ' if killer else 'LIVED'}  {mutation.file}: {mutation.says}"
                   f"  ({killer or ', '.join(mutation.folders)}, {time.monotonic() - began:.0f} s)", flush=True)
+        killers = {test for each in found if is_there(test := each["killed_by"] or "")}
+        if killers and (failure := first_failure(copy, sorted(killers))):
+            raise SystemExit(f"without a fault: {failure}")
     lived = [each for each in found if each["killed_by"] is None]
     print(f"{len(found) - len(lived)} of {len(found)} died")
     if arguments.json:

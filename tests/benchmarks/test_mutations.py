@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from benchmarks.claims import ROOT
-from benchmarks.mutations import Mutation, put_in, read_mutations
+from benchmarks.mutations import Mutation, killers_in, put_in, read_mutations
 
 SOURCE = ROOT / "src/pellucid"
 
@@ -26,6 +27,16 @@ def test_a_fault_can_be_put_in(mutation: Mutation, tmp_path: Path) -> None:
 def test_the_tests_named_as_the_file_are_asked_first() -> None:
     assert Mutation("nn/dropout.py", "x", "y").own_tests == ["tests/nn/test_dropout.py"]
     assert Mutation("kernels/rows.cpp", "x", "y").own_tests == []
+
+
+def test_what_found_a_fault_is_asked_again_while_it_is_there(tmp_path: Path) -> None:
+    here = "tests/nn/test_dropout.py::test_any_size[size0]"
+    gone = ("tests/nn/test_dropout.py::test_of_old", "tests/nn/test_of_old.py::test_any_size",
+            "not done after 900 s", None)
+    rows = [{"file": str(i), "says": "x", "killed_by": test} for i, test in enumerate((here, *gone))]
+    (tmp_path / "last.json").write_text(json.dumps({"mutations": rows}))
+    assert killers_in(tmp_path / "last.json") == {("0", "x"): here}
+    assert killers_in(tmp_path / "none.json") == killers_in(None) == {}
 
 
 def test_there_are_enough() -> None:
