@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 VERBS = {
@@ -25,24 +25,19 @@ VERBS = {
     "export": "a copy of a run for others: slim, whole and checked",
     "tokenizer": "train or look at a tokenizer on its own",
 }
-_HELP = """\
-pellucid: a Transformer you can see through
-
-usage: pellucid VERB [arguments]      pellucid VERB --help says more
-
-{verbs}
-
-  --version    print the version      --debug    show tracebacks
-  --import own.py    a file that registers parts of your own (any verb)
-
-First steps:
-  pellucid demo                                    a translator in two minutes
-  pellucid train multi30k-en-de --dry-run          what a recipe is made of
-  pellucid doctor my.yaml                          what is wrong with your data?
-  pellucid train my.yaml --out runs/mine           your own data
-  echo "the cat sleeps ." | pellucid translate runs/demo
-  pellucid inspect runs/demo                       pictures of what it attends to
-"""
+_FLAGS = {
+    "--version": "print the version",
+    "--debug": "show tracebacks",
+    "--import own.py": "a file that registers parts of your own (any verb)",
+}
+_STEPS = {
+    "pellucid demo": "a translator in two minutes",
+    "pellucid train multi30k-en-de --dry-run": "what a recipe is made of",
+    "pellucid doctor my.yaml": "what is wrong with your data?",
+    "pellucid train my.yaml --out runs/mine": "your own data",
+    'echo "the cat sleeps ." | pellucid translate runs/demo': "",
+    "pellucid inspect runs/demo": "pictures of what it attends to",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if not words or words[0] in ("--help", "-h", "help"):
-        print(_HELP.format(verbs="\n".join(f"  {verb:<10} {text}" for verb, text in VERBS.items())), end="")
+        print("\n".join(_help()))
         return 0
     if words[0] == "--version":
         from pellucid import __version__
@@ -92,6 +87,20 @@ def _run(words: list[str]) -> int:
     module = importlib.import_module(f"pellucid.cli.{'generate' if verb == 'translate' else verb}")
     code: int = module.main(f"pellucid {verb}", rest)
     return code
+
+
+def _help() -> Iterator[str]:
+    """The verbs, in the language of who reads it."""
+    from pellucid.cli.chinese import told
+
+    yield f"pellucid: {told('a Transformer you can see through')}\n"
+    usage = told("usage: {}").format(f"pellucid {told('VERB [arguments]')}")
+    yield f"{usage}      {told('pellucid VERB --help says more')}\n"
+    yield from (f"  {verb:<10} {told(text)}" for verb, text in VERBS.items())
+    yield ""
+    yield from (f"  {flag:<17} {told(text)}" for flag, text in _FLAGS.items())
+    yield f"\n{told('First steps:')}"
+    yield from (f"  {step:<45} {told(text)}".rstrip() for step, text in _STEPS.items())
 
 
 def _with_own_parts(words: list[str]) -> list[str]:

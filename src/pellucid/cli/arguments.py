@@ -5,10 +5,12 @@ import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from pellucid.cli.chinese import told
+from pellucid.cli.help import NAMES, arguments_of, help_of
 from pellucid.config import RunConfig, Split
 from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, override, to_mapping
@@ -19,25 +21,39 @@ from pellucid.recipes import read_recipe, recipe_names
 
 Arguments = TypeVar("Arguments")
 
-_NAMES: dict[Any, str] = {Path: "PATH", int: "N", float: "X", str: "TEXT"}  # of values, in help
 _VALUES = tyro.constructors.ConstructorRegistry()
 
 
 @_VALUES.primitive_rule
 def _value_or_nothing(info: tyro.constructors.PrimitiveTypeInfo) -> Any:
-    """A value that may be left out has the same name in help as one that must be given."""
+    """A value that may be left out has the same name as one that must be given."""
     is_union = typing.get_origin(info.type) in (typing.Union, types.UnionType)
     kind, *others = [m for m in typing.get_args(info.type) if m is not type(None)] if is_union else [info.type]
-    if others or kind not in _NAMES:
+    if others or kind not in NAMES:
         return None
     return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1, metavar=_NAMES[kind], instance_from_str=lambda words: kind(words[0]), str_from_instance=lambda value:
+        nargs=1, metavar=NAMES[kind], instance_from_str=lambda words: kind(words[0]), str_from_instance=lambda value:
         [str(value)], is_instance=lambda value: value is None or isinstance(value, kind))
 
 
 def parse(kind: type[Arguments], program: str, words: Sequence[str]) -> Arguments:
-    """A verb's arguments; anything else on the line is an error (tyro prints it, and exits with 2)."""
-    return tyro.cli(kind, prog=program, args=list(words), config=(tyro.conf.FlagCreatePairsOff,), registry=_VALUES)
+    """A verb's arguments; anything else on the line is an error (tyro prints it, and exits with 2), and --help is
+    answered with help."""
+    if not {"-h", "--help"}.isdisjoint(words):
+        print(help_of(kind, program), end="", flush=True)
+        raise SystemExit(0)
+    found = tyro.cli(_described(kind), prog=program, args=list(words), config=(tyro.conf.FlagCreatePairsOff,),
+                     registry=_VALUES)
+    return kind(**vars(found))
+
+
+def _described(kind: Any) -> Any:
+    """The same fields with what help says of them, for errors in which tyro names one."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return dataclasses.make_dataclass(kind.__name__, [
+        (one.name, Annotated[hints[one.name], tyro.conf.arg(help=told(one.said), help_behavior_hint="",
+                                                            metavar=one.value)], dataclasses.field(default=one.default))
+        for one in arguments_of(kind)])
 
 
 def parse_with_overrides(kind: type[Arguments], program: str,

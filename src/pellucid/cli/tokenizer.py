@@ -9,6 +9,7 @@ from pathlib import Path
 import tyro
 
 from pellucid.cli.arguments import parse, parse_with_overrides, read_config
+from pellucid.cli.chinese import told
 from pellucid.errors import ConfigError
 
 
@@ -40,8 +41,8 @@ def main(program: str, words: Sequence[str]) -> int:
     """Dispatches to the two."""
     if not words or words[0] not in ("train", "show"):
         if words and words[0] in ("--help", "-h"):
-            print("usage: pellucid tokenizer train CONFIG --out DIR\n"
-                  "       pellucid tokenizer show DIR|RUN [--text TEXT]")
+            print(told("usage: {}").format("pellucid tokenizer train CONFIG --out DIR\n"
+                                           "       pellucid tokenizer show DIR|RUN [--text TEXT]"))
             return 0
         raise ConfigError("say `tokenizer train` or `tokenizer show`", where=program)
     return {"train": _train, "show": _show}[words[0]](f"{program} {words[0]}", words[1:])
