@@ -12,7 +12,8 @@ import yaml
 from pellucid.runs.decoder import WAYS
 
 TRANSLATION = {"run", "split", "n", "bleu", "bleu_lowercase", "chrf", "ter", "meteor", "perplexity", "exact",
-               "interval", "signature", "signatures", "case", "nats_per_character", "unknown_share"}
+               "interval", "signature", "signatures", "case", "nats_per_character", "unknown_share",
+               "stripped_share"}
 CLASSIFICATION = {"run", "split", "n", "accuracy", "macro_f1", "interval", "signature", "signatures"}
 
 
@@ -180,6 +181,17 @@ def test_a_run_without_a_test_split(cli: Any, data: Path, train_on: Any) -> None
     done = train_on("--data.train", data / "pairs.tsv", "--data.validation_share", "0.2")
     assert done.code == 0, done.err
     cli("evaluate", data / "out").says(2, "no test data", "--split train or validation", "--source")
+
+
+def test_punctuation_that_a_run_cannot_write_is_told(cli: Any, data: Path, train_on: Any) -> None:
+    marked = data / "marked.tsv"
+    marked.write_text("1 2 3\t1 2 3 !\n2 3 4\t2 3 4 .\n")
+    done = train_on("--data.train", data / "pairs.tsv", "--data.validation_share", "0.2", "--data.test", marked,
+                    "--tokenizer.strip_punctuation", "true")
+    assert done.code == 0, done.err
+    (scores,) = report(cli("evaluate", data / "out", "--json"))["runs"]
+    assert scores["stripped_share"] == 2 / 14
+    assert "14.29 % of the references' characters, which this run cannot write" in cli("evaluate", data / "out").out
 
 
 def test_outputs_and_references_may_end_where_learned_positions_do(cli: Any, data: Path, train_on: Any) -> None:

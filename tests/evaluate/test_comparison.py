@@ -14,7 +14,12 @@ from pellucid.errors import ConfigError
 from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, incomparable
 from pellucid.evaluate.comparison_page import as_markdown
 from pellucid.evaluate.holm import holm
-from pellucid.evaluate.per_character import per_character_statistics, reference_characters, unknown_share
+from pellucid.evaluate.per_character import (
+    per_character_statistics,
+    reference_characters,
+    stripped_share,
+    unknown_share,
+)
 from pellucid.evaluate.perplexity import perplexity_statistics
 from pellucid.evaluate.significance import SentenceStatistics, mean_percentage
 from pellucid.evaluate.translation import translation_statistics
@@ -82,6 +87,16 @@ def test_texts_that_a_tokenizer_changes_are_not_compared_by_their_likelihood() -
     rows, (detail,) = compared(evaluated("a", RIGHT), evaluated("b", RIGHT, LOWER))
     assert not {"perplexity", "nats_per_character"} & {row["score"] for row in rows}
     assert len(detail["notes"]) == 2
+
+
+def test_marks_that_a_run_cannot_write_are_told() -> None:
+    stripping = TokenizerConfig(kind="word", shared=False, strip_punctuation=True)
+    assert stripped_share(stripping, ["¿sí?", "no", ""]) == pytest.approx(2 / 6)
+    assert stripped_share(WORD, ["¿sí?"]) == stripped_share(stripping, [""]) == 0
+    told = "b strips punctuation, and is charged for the marks of the references, which the other can write"
+    assert told in compared(evaluated("a", RIGHT), evaluated("b", RIGHT, stripping))[1][0]["notes"]
+    both = compared(evaluated("a", RIGHT, stripping), evaluated("b", WRONG, stripping))
+    assert both[1][0]["notes"] == []
 
 
 def test_infinite_perplexities_are_not_compared() -> None:

@@ -84,6 +84,9 @@ def _whole(run: dict[str, Any]) -> list[str]:
         lines.append(confusion_text(np.asarray(run["confusion"]), run["labels"]))
     else:
         lines.append(f"  unknown tokens  {100 * run['unknown_share']:.2f} % of the references'")
+        if run["stripped_share"] > 0:
+            lines.append(f"  punctuation     {100 * run['stripped_share']:.2f} % of the references' characters, which "
+                         "this run cannot write;\n                  scores of its outputs charge it for them")
         lines.append(_searched(run["search"]))
     lines.append("  signatures")
     other = "" if run.get("case") == "lowercase" else LOWERCASE  # the column beside, otherwise alike

@@ -145,6 +145,9 @@ def _scores_of(a: Evaluated, b: Evaluated, chosen: str, lowercase: bool) -> tupl
             notes.append(f"{name} is not compared: {why}")
         else:
             names.append(name)
+    if len({side.config.strip_punctuation for side in sides}) > 1:
+        notes.append(f"{'a' if sides[0].config.strip_punctuation else 'b'} strips punctuation, and is charged for the "
+                     "marks of the references, which the other can write")
     if per_character.NAME in names and max(a.unknown, b.unknown) > 0:
         notes.append(f"{per_character.NAME}: {100 * a.unknown:.2f} % of a's reference tokens are unknown, "
                      f"{100 * b.unknown:.2f} % of b's, and an unknown one costs less than its characters")

@@ -136,6 +136,7 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]], say: Callable[[st
     report["interval"] = {name: [_finite(bound) for bound in interval_of(metric)]
                           for name, metric in statistics.items()}
     report["case"], report["unknown_share"] = "lowercase" if in_lowercase([run]) else "mixed", unknown
+    report["stripped_share"] = per_character.stripped_share(run.tokenizers.config, targets)
     report["signature"] = scores.signatures["bleu"]
     report["signatures"] = {**scores.signatures, **_likelihood_signatures(run, unknown)}
     report["search"] = asdict(search_errors(run, sources, generated, scored))

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.tokenizers.interface import UNK, Tokenizer
+from pellucid.config import TokenizerConfig
+from pellucid.data.tokenizers.interface import UNK, Tidy, Tokenizer
 from pellucid.evaluate.significance import SentenceStatistics, rate_interval
 
 NAME = "nats_per_character"
@@ -51,6 +52,13 @@ def unknown_share(tokenizer: Tokenizer, references: Sequence[str]) -> float:
     """The share of unknown ones, 0–1, among the tokens of the references; 0 where there is no token."""
     rows = tokenizer.encode_batch(references)
     return sum(row.count(UNK) for row in rows) / max(1, sum(map(len, rows)))
+
+
+def stripped_share(config: TokenizerConfig, references: Sequence[str]) -> float:
+    """The share of punctuation, 0–1, among the characters of the references, where the tokenizer strips it, so that no
+    output has any; 0 where it does not, or there is no character."""
+    strip = Tidy(lowercase=False, strip_punctuation=config.strip_punctuation)
+    return sum(len(text) - len(strip(text)) for text in references) / max(1, sum(map(len, references)))
 
 
 def _per_character(sums: NDArray[np.float64]) -> float:
