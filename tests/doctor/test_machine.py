@@ -12,7 +12,7 @@ from pellucid.doctor.machine import findings_from, look_around, parameters_of, s
 
 CONFIG = from_mapping({"model": {"d_model": 8, "n_heads": 2, "d_ff": 8}, "train": {"average_last": 5}})
 FACTS = {"device": "cpu", "cores": 2, "threads": 2, "kernels": "compiled", "precision": "bf16", "parameters": 1000,
-         "free_disk_bytes": 2**30}
+         "free_disk_bytes": 2**30, "others": 0.05}
 
 
 def test_nothing_to_say() -> None:
@@ -24,6 +24,9 @@ def test_nothing_to_say() -> None:
     ({"precision": "fp32"}, "precision", "note"),
     ({"threads": 1}, "threads", "note"),
     ({"threads": 4}, "threads", "warning"),
+    ({"others": 0.2}, "busy", "note"),
+    ({"others": 0.5}, "busy", "warning"),
+    ({"others": 0.5, "threads": 1}, "busy", "warning"),  # which is what it advises
     ({"free_disk_bytes": 12 * 1000 * 7 - 1}, "disk", "broken"),  # five to average, and two more
 ])
 def test_what_stands_in_the_way(facts: dict[str, Any], kind: str, severity: str) -> None:
@@ -32,8 +35,18 @@ def test_what_stands_in_the_way(facts: dict[str, Any], kind: str, severity: str)
     assert findings_from(FACTS | facts | {"device": "cuda"}, CONFIG) == ([finding] if kind == "disk" else [])
 
 
+def test_a_busy_machine_is_told_with_what_it_costs_and_what_to_set() -> None:
+    """Where all share the cores fairly, one that others keep busy for half of the time is worth two thirds."""
+    (finding,) = findings_from(FACTS | {"cores": 16, "threads": 16, "others": 0.75}, CONFIG)
+    assert "75% of the cores (12.0 of 16)" in finding.what
+    assert "1.8 times as long" in finding.cost
+    assert "OMP_NUM_THREADS=4 " in finding.do
+    assert [f.kind for f in findings_from(FACTS | {"others": 1.0, "threads": 3}, CONFIG)] == ["busy", "threads"]
+    assert findings_from(FACTS | {"others": None}, CONFIG) == []
+
+
 def test_the_facts_here(tmp_path: Path) -> None:
-    facts = look_around(CONFIG, tmp_path / "not" / "there", 100)[1]
+    facts = look_around(CONFIG, tmp_path / "not" / "there", 100, None)[1]
     assert set(FACTS) <= set(facts)
     assert facts["parameters"] == parameters_of(CONFIG, 100) > 100 * 8
     assert facts["free_disk_bytes"] > 0

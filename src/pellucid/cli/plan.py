@@ -79,7 +79,7 @@ def in_words(size: float) -> str:
 
 def as_lines(plan: Plan, width: int) -> Iterator[str]:
     """The plan for people, in lines of at most `width` characters (60 or more)."""
-    from pellucid.plan.busy import BUSY
+    from pellucid.doctor.busy import BUSY
 
     def row(name: str, value: str, share: float | None = None) -> str:
         room = min(35, width - 26)

@@ -10,6 +10,7 @@ from typing import Any
 from pellucid.config import RunConfig
 from pellucid.data.splits import RECORD, Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
+from pellucid.doctor.busy import watched
 from pellucid.doctor.examine import examine
 from pellucid.doctor.finding import SEVERITIES, Example, Finding
 from pellucid.doctor.machine import look_around
@@ -24,6 +25,7 @@ from pellucid.train.unseen import check_unseen
 
 _GENERATED = "(generated)"
 _WHERE = "run"
+_MOMENT = 0.2  # seconds that tell how busy the machine is, at least
 
 
 @dataclass
@@ -55,13 +57,14 @@ def check_up(config: RunConfig, run: Path | None, out: Path, progress: Callable[
     check(config.model)
     config = dataclasses.replace(config, tokenizer=tokenizer_options(config))
     with tempfile.TemporaryDirectory() as folder:
-        splits, found = _divided(config, run, Path(folder))
-        data = examine(config, splits, lambda: _tokenizers_of(run), progress)
+        with watched(_MOMENT) as others:
+            splits, found = _divided(config, run, Path(folder))
+            data = examine(config, splits, lambda: _tokenizers_of(run), progress)
         findings = found + [_shortened(finding, folder) for finding in data.findings]
         facts: dict[str, Any] = {"data": data.facts}
         vocabulary = data.facts.get("tokens", {}).get("vocabulary", config.tokenizer.vocab_size)
         progress("looking at the environment")
-        more, facts["environment"] = look_around(config, out, vocabulary)
+        more, facts["environment"] = look_around(config, out, vocabulary, others.share)
         findings += more
         if run is not None:
             more, facts["run"] = check_run(run, splits, progress)

@@ -1,12 +1,14 @@
 """What this machine offers a run, and what it lacks: processor, threads, precision, compiler, disk."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from pellucid.config import RunConfig
+from pellucid.doctor.busy import BUSY
 from pellucid.doctor.finding import Finding
 from pellucid.files import free_bytes
 from pellucid.kernels.compiled import use_kernels
@@ -16,14 +18,17 @@ from pellucid.runs.folder import environment
 
 _FLAGS = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX BF16"}
 _WHERE = "environment"
+_VERY_BUSY = 0.4  # a share of the processors that others have
 
 
-def look_around(config: RunConfig, out: Path, vocabulary: int) -> tuple[list[Finding], dict[str, Any]]:
+def look_around(config: RunConfig, out: Path, vocabulary: int,
+                others: float | None) -> tuple[list[Finding], dict[str, Any]]:
     """What stands in the way of the run that `config` describes, and the facts.
 
     Args:
         out: where the run is, or will be, written.
         vocabulary: tokens of either side.
+        others: the share of the processors that other processes have; None where nobody tells.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -32,7 +37,7 @@ def look_around(config: RunConfig, out: Path, vocabulary: int) -> tuple[list[Fin
     facts = environment() | {
         "device": str(device), "features": processor_features(), "cores": cores, "kernels": kernels,
         "precision": resolve(config.train.precision, device), "parameters": parameters_of(config, vocabulary),
-        "free_disk_bytes": free_bytes(out)}
+        "free_disk_bytes": free_bytes(out), "others": others}
     return findings_from(facts, config), facts
 
 
@@ -48,12 +53,8 @@ def findings_from(facts: dict[str, Any], config: RunConfig) -> list[Finding]:
         found.append(Finding("precision", "note", _WHERE, "the processor does not multiply bf16: fp32 is used",
                              cost="matrix products take about twice as long as on one with AVX-512 BF16 or AMX",
                              do="nothing; or train on another machine"))
-    if on_cpu and threads != cores:
-        variable = f"OMP_NUM_THREADS is {os.environ['OMP_NUM_THREADS']}" if "OMP_NUM_THREADS" in os.environ else ""
-        found.append(Finding("threads", "warning" if threads > cores else "note", _WHERE,
-                             f"cores: {cores}, threads of torch: {threads}" + (f" ({variable})" if variable else ""),
-                             cost="threads that wait for each other" if threads > cores else "cores stand idle",
-                             do=f"set OMP_NUM_THREADS={cores}, or leave it unset"))
+    if on_cpu:
+        found += _of_cores(threads, cores, facts["others"] or 0.0)
     checkpoint = facts["parameters"] * 12  # bytes: weights and two moments, fp32
     disk = checkpoint * (config.train.average_last + 2)
     if facts["free_disk_bytes"] < disk:
@@ -61,6 +62,24 @@ def findings_from(facts: dict[str, Any], config: RunConfig) -> list[Finding]:
                              f"{size(facts['free_disk_bytes'])} of disk are free, and checkpoints take {size(disk)}",
                              cost="the run stops when the disk is full", do="free some space, or give another --out"))
     return found
+
+
+def _of_cores(threads: int, cores: int, others: float) -> Iterator[Finding]:
+    """What is said of threads, and of other processes that have a share of the cores."""
+    left = max(1, round(cores * (1 - others)))
+    if others >= BUSY:
+        yield Finding("busy", "warning" if others >= _VERY_BUSY else "note", _WHERE,
+                      f"other processes take {others:.0%} of the cores ({cores * others:.1f} of {cores})",
+                      cost=f"while they run, training and decoding take about {1 + others:.1f} times as long, and what "
+                           "is timed now is the speed of a busy machine",
+                      do=f"wait for them, or end them (`top` names them); OMP_NUM_THREADS={left} leaves them their "
+                         "cores, and is the faster where threads share each operation (inspect, train.workers 1)")
+    if threads > cores or (threads < cores and not (others >= BUSY and threads == left)):
+        given = f" (OMP_NUM_THREADS is {os.environ['OMP_NUM_THREADS']})" if "OMP_NUM_THREADS" in os.environ else ""
+        yield Finding("threads", "warning" if threads > cores else "note", _WHERE,
+                      f"cores: {cores}, threads of torch: {threads}{given}",
+                      cost="threads that wait for each other" if threads > cores else "cores stand idle",
+                      do=f"set OMP_NUM_THREADS={cores}, or leave it unset")
 
 
 def parameters_of(config: RunConfig, vocabulary: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pellucid.config import RunConfig
-from pellucid.plan.busy import watched
+from pellucid.doctor.busy import watched
 from pellucid.plan.learner import learner_of, model_of
 from pellucid.plan.workload import Workload, workers_of
 from pellucid.train.update import Learner, at_work, update

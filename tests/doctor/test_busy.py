@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pellucid.plan import busy
-from pellucid.plan.busy import watched
+from pellucid.doctor import busy
+from pellucid.doctor.busy import watched
 
 STAT = """cpu  1000 2 3 4000 5 6 7 8 0 0
 cpu0 100 10 20 3000 500 1 2 7 50 0
@@ -76,3 +76,10 @@ def test_what_is_spent_here_grows_with_work() -> None:
     while time.process_time() < until:
         pass
     assert busy.spent_here() >= before + 0.02
+
+
+def test_a_short_moment_is_made_long_enough() -> None:
+    begun = time.monotonic()
+    with watched(0.05):
+        pass
+    assert time.monotonic() - begun >= 0.05

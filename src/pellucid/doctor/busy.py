@@ -19,11 +19,13 @@ class Others:
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[Others]:
-    """What others have while this lasts; processes that were started within have to be waited for within."""
+def watched(at_least: float = 0.0) -> Iterator[Others]:
+    """What others have while this lasts, which is so many seconds at least; processes that were started within have to
+    be waited for within."""
     others = Others()
     before, ours, begun = spent_by_all(), spent_here(), time.monotonic()
     yield others
+    time.sleep(max(0.0, begun + at_least - time.monotonic()) if at_least else 0.0)
     after, elapsed = spent_by_all(), time.monotonic() - begun
     if before is not None and after is not None and elapsed > 0:
         share = (after - before - (spent_here() - ours)) / (elapsed * len(os.sched_getaffinity(0)))
