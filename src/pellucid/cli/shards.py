@@ -86,7 +86,7 @@ class Shards:
                 return self._folder.is_done(name)
             return True  # as far as it will ever be
 
-        with self._reporter, _stopped_by_sigterm(), warnings.catch_warnings():
+        with _stopped_by_sigterm(), self._reporter, warnings.catch_warnings():
             warnings.simplefilter("ignore", CutWarning)  # `note` counts them
             busy = share_out(self._folder.names, self._folder.claims, is_done, do)
             busy = [name for name in busy if not is_done(name)]  # by now

@@ -76,19 +76,19 @@ class ShardFolder:
             OutputError: it cannot be written.
         """
         path, wanted = self._own / "manifest.json", _made_with(weights, asdict(decode), self._ending)
-        with awaited(self._own / "manifest.lock", lambda who: say(f"waiting for {who}, which begins {self.output}")):
-            if path.exists():
-                changed = [(key, before, wanted.get(key)) for key, before in _read_manifest(path).items()
-                           if before != wanted.get(key)]
-                if changed:
-                    table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
-                    raise ConfigError("this folder was begun with other weights or options", where=str(self.output),
-                                      why=f"its outputs would not belong together:{table}",
-                                      fix="give another --output, or what it began with")
-            else:
-                self._refuse_strangers()
-                write_json(path, {"format": _FORMAT, "pellucid": __version__, "run": str(run), "weights": weights,
-                                  "decode": asdict(decode), "ending": self._ending})
+        if not path.exists():
+            with awaited(self._own / "manifest.lock", lambda who: say(f"waiting for {who}, to begin {self.output}")):
+                if not path.exists():
+                    self._refuse_strangers()
+                    write_json(path, {"format": _FORMAT, "pellucid": __version__, "run": str(run), "weights": weights,
+                                      "decode": asdict(decode), "ending": self._ending})
+        changed = [(key, before, wanted.get(key)) for key, before in _read_manifest(path).items()
+                   if before != wanted.get(key)]
+        if changed:
+            table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
+            raise ConfigError("this folder was begun with other weights or options", where=str(self.output),
+                              why=f"its outputs would not belong together:{table}",
+                              fix="give another --output, or what it began with")
         for folder in {self.output_of(name).parent for name in self.names}:
             with contextlib.suppress(OSError):  # they are in nobody's way
                 remove_leftovers(folder, _UNUSED)
