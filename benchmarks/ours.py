@@ -10,7 +10,8 @@ import torch
 
 from pellucid.config import ModelConfig, RunConfig, TrainConfig
 from pellucid.data.batching import Batches, collate
-from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build, build_classifier
 from pellucid.precision import keep_primitives, resolve

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.batching import Batches
-from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
 
 EOS, FIRST = 3, 4
 IDS = "workload.npz"

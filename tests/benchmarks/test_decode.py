@@ -20,7 +20,8 @@ from benchmarks.decode_job import BOS, EOS, Job, Search, groups, read, until_eos
 from benchmarks.decode_limit import source_products, step_products
 from benchmarks.limit import flops
 from benchmarks.reference import Gate, new_model
-from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
 from pellucid.nn.cross_entropy import linear_cross_entropy
 
 TINY = replace(workloads.MODELS["tiny"], d_model=32, n_heads=2, d_ff=48, encoder_layers=2, decoder_layers=2,

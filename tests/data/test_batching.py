@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.batching import Batch, Batches, collate, pad
-from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD
 
 

@@ -14,7 +14,8 @@ import pytest
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
-from pellucid.data.corpus import Corpus, _chunks, open_corpus, shorten, source_ids
+from pellucid.data.corpus import Corpus, open_corpus
+from pellucid.data.encoding import _chunks, shorten, source_ids
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
@@ -100,7 +101,7 @@ def test_it_is_read_from_files_that_stay_on_the_disk(opened: Any, cache: Path, m
     first, _, _ = opened()
     assert isinstance(first.source.tokens.base, np.memmap)
     (folder,) = cache.iterdir()
-    monkeypatch.setattr("pellucid.data.corpus._encode", lambda *arguments: pytest.fail("encoded again"))
+    monkeypatch.setattr("pellucid.data.encoding._encode", lambda *arguments: pytest.fail("encoded again"))
     again, _, _ = opened()
     assert rows(again.source) == rows(first.source)
     assert again.report == first.report
@@ -193,24 +194,24 @@ def test_chunks_join(opened: Any, monkeypatch: pytest.MonkeyPatch, cache: Path) 
     for size in (1, 2, 3):
         for file in itertools.chain.from_iterable(folder.iterdir() for folder in cache.iterdir()):
             file.unlink()
-        monkeypatch.setattr("pellucid.data.corpus._LINES_AT_ONCE", size)
+        monkeypatch.setattr("pellucid.data.encoding._LINES_AT_ONCE", size)
         found = opened({"data": {"too_long": "cut"}})[0]
         assert (rows(found.source), rows(found.target), found.report) == (
             rows(expected.source), rows(expected.target), expected.report)
 
 
-def test_long_lines_pass_through_in_smaller_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pellucid.data.corpus._CHARACTERS_AT_ONCE", 10)
-    pairs = [("aaa", "bbb")] * 5 + [("a" * 50, "b")] + [("a", "b")] * 7
-    chunks = list(_chunks(pairs))
-    assert list(itertools.chain.from_iterable(chunks)) == pairs
+def test_long_lines_pass_through_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.data.encoding._CHARACTERS_AT_ONCE", 10)
+    records = [(1, "aaa", "bbb")] * 5 + [(2, "a" * 50, "b")] + [(3, "a", "b")] * 7
+    chunks = list(_chunks(records))
+    assert list(itertools.chain.from_iterable(chunks)) == records
     assert [len(chunk) for chunk in chunks] == [2, 2, 2, 5, 2]
 
 
 def test_ids_take_two_bytes_where_they_fit(opened: Any, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     small = opened()[0]
     assert small.source.tokens.dtype == np.uint16
-    monkeypatch.setattr("pellucid.data.corpus._SMALL", np.dtype(np.int32))
+    monkeypatch.setattr("pellucid.data.encoding._SMALL", np.dtype(np.int32))
     shutil.rmtree(cache)
     assert rows(opened()[0].source) == rows(small.source)
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from pellucid.data import blocks
 from pellucid.data.batching import Batches
 from pellucid.data.blocks import count_blocks, rows_in, totals_of, windows_of
-from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
 from pellucid.errors import DataError
 
 Lengths = list[tuple[int, int]]

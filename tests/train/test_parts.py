@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid.data.batching import collate
-from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
 from pellucid.train.parts import as_batches, as_tensors, divide
 
 

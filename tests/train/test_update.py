@@ -11,7 +11,8 @@ import torch
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import collate
-from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import NumericalError
 from pellucid.model.build import build, build_classifier

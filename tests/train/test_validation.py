@@ -13,7 +13,8 @@ import torch.nn.functional as F
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import collate
-from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.model.build import build
 from pellucid.train.averaging import MovingAverage

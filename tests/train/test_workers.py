@@ -13,7 +13,8 @@ import torch
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batch, collate
-from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
 from pellucid.errors import ConfigError, NumericalError, UserError
 from pellucid.model.build import build, build_classifier
 from pellucid.train import train as train_run

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pellucid.data.blocks import windows_of
-from pellucid.data.corpus import Corpus, Examples, Ids, Sequences
+from pellucid.data.corpus import Corpus, Examples, Sequences
+from pellucid.data.encoding import Ids
 from pellucid.data.tokenizers.interface import BOS, PAD
 
 
@@ -192,6 +193,8 @@ class Batches:
     def _cut(self, key: tuple[int, int], corpus: Corpus, rows: NDArray[np.int64]) -> Window:
         """These rows of the corpus as the window of this epoch and number: sorted, cut, shuffled."""
         epoch, window = key
+        if len(rows) == 0:  # of a weight so small
+            return Window(corpus, [])
         random = self._random(epoch, *([window] if len(self._windows) > 1 else []))
         source, target = _lengths(corpus, rows)
         order = np.lexsort((random.permutation(len(rows)), target, source))

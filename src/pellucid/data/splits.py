@@ -15,12 +15,13 @@ from pellucid.config import DataConfig, Generated, RunConfig, Source, Split, Tas
 from pellucid.data import hub, places, shards, sources
 from pellucid.data.division import SCHEME, SCHEMES, Division
 from pellucid.data.generated import tasks
-from pellucid.data.tables import Fields
+from pellucid.data.tables import Fields, Record
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import read_json, write_folder, write_json, write_text
 
 GENERATED_SEED = 1  # generated data is the same under every run seed, so that runs can be compared on one test set
 _ABOUT = "generated.json"
+PREPARED = "prepared"  # in a run folder: the ids that `pellucid prepare` has made
 RECORD = "data.json"  # in a run folder: what each split is, as `Pairs.describe` says
 
 
@@ -35,6 +36,7 @@ class Pairs:
         division: of the pairs in the files, those whose source it gives to `name`; None: all.
         directory: in which relative paths were given; "" where none is.
         known: what the run that has begun with them remembers of the files; None: there is none.
+        prepared: the folder in which ids are prepared for the run; None: there is no run.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Pairs:
     division: Division | None = None
     directory: str = dataclasses.field(default="", compare=False)
     known: places.Known | None = dataclasses.field(default=None, compare=False)
+    prepared: Path | None = dataclasses.field(default=None, compare=False)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """(source, target), or (text, label).
@@ -50,29 +53,52 @@ class Pairs:
         Raises:
             DataError: what reading says; no pair at all; the files are not those that the run had.
         """
-        for _, first, second in self._records():
+        for _, first, second in self.records():
             yield first, second
 
     def has(self, source: str) -> bool:
         """Whether a pair of the files with this source belongs to it."""
         return self.division is None or self.division.part_of(source) == self.name
 
-    def _records(self) -> Iterator[tuple[int, str, str]]:
-        if self.known is not None:
-            self.known.check(self.name, self.split)
+    def records(self) -> Iterator[Record]:
+        """The same with their numbers, see `shards.place`. Raises what iterating raises."""
+        self.check()
         is_empty = True
         for record in sources.read_records(self.split, self.fields):
             if self.has(record[1]):
                 is_empty = False
                 yield record
         if is_empty:
-            raise DataError(f"no pair falls to {self.name}", where=" and ".join(self.split.paths),
-                            why="of so little data, none lies in its share",
-                            fix=f"give data.{self.name}, or change data.validation_share or data.test_share")
+            raise self.nothing()
+
+    def records_of(self, shard: int) -> Iterator[Record]:
+        """Those of one shard, of which there may be none.
+
+        Raises:
+            DataError: what reading says.
+        """
+        for line, first, second in sources.read_shard(shards.shards_of(self.split)[shard], self.fields):
+            if self.has(first):
+                yield shards.numbered(shard, line), first, second
+
+    def check(self) -> None:
+        """Makes sure that the files are those that the run had, if one has begun.
+
+        Raises:
+            DataError: they are not.
+        """
+        if self.known is not None:
+            self.known.check(self.name, self.split)
+
+    def nothing(self) -> DataError:
+        """The error for files without a pair of this split."""
+        return DataError(f"no pair falls to {self.name}", where=" and ".join(self.split.paths),
+                         why="of so little data, none lies in its share",
+                         fix=f"give data.{self.name}, or change data.validation_share or data.test_share")
 
     def locate(self, index: int) -> str:
         """Where the pair with this index (from 0, as iterated) stands: ``file:line``. Reads the file up to it."""
-        for i, (number, _, _) in enumerate(self._records()):
+        for i, (number, _, _) in enumerate(self.records()):
             if i == index:
                 return shards.place(self.split, number)
         raise IndexError(f"{self.name} has no pair {index}")
@@ -107,7 +133,7 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     """
     data = config.data
     fields = sources.fields_for(config.task, data)
-    given = {name: _given(name, split.renamed(partial(hub.with_split, split=name)), fields, run_folder / RECORD)
+    given = {name: _given(name, split.renamed(partial(hub.with_split, split=name)), fields, run_folder)
              for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test)) if split}
     if "train" in given:
         division = division_of(data, run_folder)
@@ -120,18 +146,18 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     usual = sources.fields_for(config.task, DataConfig(objective=data.objective))
     written = _write_generated(data.generated, config.task, run_folder / "data")
     made = {name: Split(path=str(path)) for name, path in written.items()}
-    return {name: Pairs(name, split, usual, known=places.known_of(run_folder / RECORD, name, split))
-            for name, split in made.items()} | given
+    return {name: Pairs(name, split, usual, known=places.known_of(run_folder / RECORD, name, split),
+                        prepared=run_folder / PREPARED) for name, split in made.items()} | given
 
 
 def _given_in(part: Split | Source) -> dict[str, Any]:
     return {key: value for key, value in dataclasses.asdict(part).items() if value is not None}
 
 
-def _given(name: str, split: Split, fields: Fields, record: Path) -> Pairs:
-    known = places.known_of(record, name, split)
+def _given(name: str, split: Split, fields: Fields, run_folder: Path) -> Pairs:
+    known = places.known_of(run_folder / RECORD, name, split)
     found, directory = places.locate(split, known)
-    return Pairs(name, found, fields, directory=directory, known=known)
+    return Pairs(name, found, fields, directory=directory, known=known, prepared=run_folder / PREPARED)
 
 
 def division_of(data: DataConfig, run_folder: Path) -> Division | None:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batches
-from pellucid.data.corpus import Corpus, Report, Sequences, source_ids
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import UNK
 from pellucid.doctor.finding import Tally

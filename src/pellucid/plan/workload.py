@@ -2,7 +2,7 @@
 data where it is there, else from assumptions that are told."""
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from pellucid.config import RunConfig
 from pellucid.data import hub
 from pellucid.data.batching import Batches
-from pellucid.data.corpus import Corpus, Examples, Report, Sequences, shorten, source_ids
+from pellucid.data.corpus import Corpus, Examples, Sequences
+from pellucid.data.encoding import Report, shorten, source_ids
 from pellucid.data.examples import training_examples
+from pellucid.data.shards import shard_and_line, shards_of
+from pellucid.data.splits import Pairs as SplitPairs
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import EOS
@@ -101,19 +104,22 @@ def workload_of(config: RunConfig, say: Callable[[str], None]) -> Workload:
     return _measured(config, count, pairs)
 
 
-def _sample(pairs: Iterable[tuple[str, str]], say: Callable[[str], None]) -> tuple[int, Pairs]:
-    """How many pairs have two sides, and _SAMPLE of them, each as likely as another."""
+def _sample(pairs: SplitPairs, say: Callable[[str], None]) -> tuple[int, Pairs]:
+    """How many pairs with two sides an epoch has, and _SAMPLE of them, each as likely as another."""
     random, kept, count = Random(0), list[tuple[str, str]](), 0
-    for pair in pairs:
+    weights = [shard.weight for shard in shards_of(pairs.split)]
+    for number, *pair in pairs.records():
         if not (pair[0].strip() and pair[1].strip()):
             continue
-        count += 1
-        if len(kept) < _SAMPLE:
-            kept.append(pair)
-        elif (place := random.randrange(count)) < _SAMPLE:
-            kept[place] = pair
-        if count % 100_000 == 0:
-            say(f"{count:,} training pairs read")
+        weight = weights[shard_and_line(number)[0]]
+        for _ in range(1 if weight == 1 else int(weight + random.random())):
+            count += 1
+            if len(kept) < _SAMPLE:
+                kept.append((pair[0], pair[1]))
+            elif (place := random.randrange(count)) < _SAMPLE:
+                kept[place] = pair[0], pair[1]
+            if count % 100_000 == 0:
+                say(f"{count:,} training pairs read")
     return count, kept
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from pellucid.config import DecodeConfig
-from pellucid.data.corpus import shorten, source_ids
+from pellucid.data.encoding import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import UNK, Tokenizer
 from pellucid.engine.workers import each
