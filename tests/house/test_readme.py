@@ -38,6 +38,7 @@ TEXTS |= {f"data/multi30k/{file}.{language}": (split, side)
           for side, language in enumerate(("en", "de"))}
 TEXTS |= {"data/multi30k/few.en": ("validation", 0), "data/multi30k/few.de": ("validation", 1),
           "data/multi30k/text.txt": ("train", 0), "data/multi30k/text-validation.txt": ("validation", 0)}
+TEXTS |= {"data/shards/1.en": ("train", 0), "data/shards/2.en": ("test", 0)}
 REVIEWS = "data/reviews.tsv"
 TOY = ["--train.steps", "2", "--train.epochs", "null", "--train.validate_every", "2", "--train.batch_tokens", "150",
        "--train.batch_sentences", "null", "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2",
