@@ -16,6 +16,7 @@ from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build, build_classifier
 from pellucid.precision import keep_primitives, resolve
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.parallel import Objective
 from pellucid.train.update import Learner
 from pellucid.train.workers import choose_workers
 
@@ -59,6 +60,7 @@ def learner_of(m: dict[str, Any], rows: list[Any], device: torch.device, setting
         model = build(model_config, m["vocabulary"], m["vocabulary"], shared=True)
     model.to(device).train()
     batches = GivenBatches(rows)
-    return Learner(config=config, model=model, optimizer=make_optimizer(model, config.train), average=None,
-                   batches=batches, schedule=lambda step: 1e-3, precision=precision, device=device,
+    return Learner(config=config, model=model, objective=Objective(model, config.train),
+                   optimizer=make_optimizer(model, config.train), average=None, batches=batches,
+                   schedule=lambda step: 1e-3, precision=precision, device=device,
                    workers=choose_workers(None, batches[0].source_tokens + batches[0].target_tokens))

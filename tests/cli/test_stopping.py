@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pellucid.train import loop
+from pellucid.train.update import Update
 
 STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 PARTS = ["model.safetensors", "optimizer.safetensors"]
@@ -27,8 +28,8 @@ def signal_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     def arrange(step: int, number: int) -> None:
         real = loop.update
 
-        def update(learner: loop.Learner) -> tuple[float, float]:
-            result = real(learner)
+        def update(learner: loop.Learner, stop_requested: Callable[[], bool]) -> tuple[Update, float]:
+            result = real(learner, stop_requested)
             if learner.progress.step == step:
                 signal.raise_signal(number)
             return result

@@ -93,6 +93,7 @@ def write(folder: Path, pairs: int) -> int:
         report = Report(pairs, pairs, 0, 0, tokens["source"], tokens["target"])
         (place / "report.json").write_text(json.dumps(asdict(report)), encoding="utf-8")
         (place / "shards.json").write_text(json.dumps([pairs]), encoding="utf-8")
+        (place / "shards.json").write_text(json.dumps([pairs]), encoding="utf-8")
         write_blocks(place, [(np.memmap(place / f"{side}.ids", DTYPE, mode="r"),
                               np.memmap(place / f"{side}.offsets", np.int64, mode="r")) for side in SIDES])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from itertools import chain, repeat
 from pathlib import Path
@@ -19,8 +20,9 @@ from pellucid.train.checkpoint import CheckpointStore
 from pellucid.train.flow import Flow
 from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.loop import Session, how_ended, is_better, log, show_progress, train_until_done
+from pellucid.train.parallel import Objective
 from pellucid.train.tracking import Tracking
-from pellucid.train.update import Learner
+from pellucid.train.update import Learner, Update
 
 
 class OneWeight(nn.Module):
@@ -34,13 +36,13 @@ def start(tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A session whose updates count, each with its step for a loss, and whose validations give the scores they are
     told."""
 
-    def quick_update(learner: Learner) -> tuple[float, float]:
+    def quick_update(learner: Learner, stop_requested: Callable[[], bool]) -> tuple[Update, float]:
         learner.progress.step += 1
         learner.progress.loss_sum += learner.progress.step
         learner.progress.loss_tokens += 1
         with torch.no_grad():
             next(learner.model.parameters()).fill_(learner.progress.step)
-        return 1.0, 0.1
+        return Update(loss=1.0, gradient_norm=1.0, source_tokens=1, target_tokens=1, waited=0.0, stops=False), 0.1
 
     monkeypatch.setattr(loop, "update", quick_update)
 
@@ -53,7 +55,8 @@ def start(tmp_path: Path, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         batches: Any = SimpleNamespace(per_epoch=1)
         steps = 2 * len(scores)
         coming = iter(scores)
-        learner = Learner(config=config, model=model, optimizer=torch.optim.SGD(model.parameters()), average=None,
+        learner = Learner(config=config, model=model, objective=Objective(model, config.train),
+                          optimizer=torch.optim.SGD(model.parameters()), average=None,
                           batches=batches, schedule=lambda step: 0.1, precision="fp32", device=torch.device("cpu"))
         return Session(
             learner=learner, steps=steps, validate_every=2,

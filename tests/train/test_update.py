@@ -22,6 +22,7 @@ from pellucid.nn.dropout import Dropout
 from pellucid.nn.r_drop import r_drop_cross_entropy
 from pellucid.train.objective import batch_loss, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.parallel import Objective
 from pellucid.train.update import Learner, update
 
 V = 9
@@ -52,7 +53,8 @@ class Given:
 
 def learner(config: RunConfig, batches: Any) -> Learner:
     model = build(config.model, V, V, shared=True, seed=1)
-    return Learner(config=config, model=model, optimizer=make_optimizer(model, config.train), average=None,
+    return Learner(config=config, model=model, objective=Objective(model, config.train),
+                   optimizer=make_optimizer(model, config.train), average=None,
                    batches=batches, schedule=lambda step: 0.01 * step, precision="fp32", device=torch.device("cpu"))
 
 
@@ -70,7 +72,8 @@ def test_micro_batches_are_one_batch_at_any_split(corpus: Corpus, tiny: Callable
         seen: dict[str, torch.Tensor] = {}
         one.optimizer.register_step_pre_hook(lambda *_, one=one, seen=seen: seen.update(  # type: ignore[misc]
             {name: p.grad.clone() for name, p in one.model.named_parameters() if p.grad is not None}))
-        norm, rate = update(one)
+        made, rate = update(one)
+        norm = made.gradient_norm
         results.append((norm, rate, seen, one.progress.loss_sum / one.progress.loss_tokens,
                         one.progress.target_tokens, one.progress.source_tokens))
     expected = results[0]
@@ -123,7 +126,7 @@ def test_what_is_not_finite_stops_before_the_weights(value: float, place: str, c
         def broken(model: Any, batch: Any, config: Any) -> torch.Tensor:
             loss = training_loss(model, batch, config)
             return loss if batch.source.shape[0] == 5 else loss * value  # in the second micro-batch
-        monkeypatch.setattr("pellucid.train.update.training_loss", broken)
+        monkeypatch.setattr("pellucid.train.parallel.training_loss", broken)
     else:
         parameter = next(one.model.parameters())
         parameter.register_hook(lambda gradient: torch.full_like(gradient, value))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pellucid.config.mapping import to_mapping
 from pellucid.errors import UserError
 from pellucid.train import loop
 from pellucid.train import train as train_run
-from pellucid.train.update import Learner, update
+from pellucid.train.update import Learner, Update, update
 from pellucid.train.workers import can_fork
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not forked here")
@@ -30,11 +31,11 @@ def test_a_worker_that_is_killed_ends_the_run_with_its_signal_and_nothing_is_los
     train_through(config, tmp_path / "whole")
     children = []
 
-    def murderous(learner: Learner) -> tuple[float, float]:
+    def murderous(learner: Learner, stop_requested: Callable[[], bool]) -> tuple[Update, float]:
         children[:] = learner.workers.processes
         if learner.progress.step == 4:
             os.kill(children[0], signal.SIGKILL)
-        return update(learner)
+        return update(learner, stop_requested)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "update", murderous)
@@ -78,10 +79,10 @@ from pellucid.train.journal import Reporter
 
 loop.draw_loss_curve = lambda events, path: write_bytes(path, b"drawn")
 real = loop.update
-def told(learner):
+def told(learner, stop_requested):
     if learner.progress.step == 3:
         print(*learner.workers.processes, flush=True)
-    return real(learner)
+    return real(learner, stop_requested)
 loop.update = told
 config, out = from_mapping(yaml.safe_load(Path(sys.argv[1]).read_text())), Path(sys.argv[2])
 try:

@@ -17,10 +17,12 @@ from pellucid.data.corpus import Corpus, Sequences
 from pellucid.data.encoding import Report
 from pellucid.errors import ConfigError, NumericalError, UserError
 from pellucid.model.build import build, build_classifier
+from pellucid.train import parallel
 from pellucid.train import train as train_run
 from pellucid.train import update as train_update
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.parallel import Objective
 from pellucid.train.parts import as_batches, as_tensors, divide
 from pellucid.train.update import Learner, at_work, update
 from pellucid.train.validation import mean_loss, using
@@ -60,7 +62,8 @@ def learner_of(config: RunConfig, count: int) -> Learner:
     else:
         model = build(config.model, V, V, shared=True, seed=1)
     batches: Any = Given(corpus, [range(9), range(9, 13), range(13, 14)])
-    return Learner(config=config, model=model, optimizer=make_optimizer(model, config.train),
+    return Learner(config=config, model=model, objective=Objective(model, config.train),
+                   optimizer=make_optimizer(model, config.train),
                    average=MovingAverage(model, 0.5), batches=batches, schedule=lambda step: 0.01 * step,
                    precision="fp32", device=torch.device("cpu"), workers=Workers(count, 1))
 
@@ -73,7 +76,7 @@ def gradients_of(learner: Learner, updates: int = 3) -> list[dict[str, torch.Ten
     with at_work(learner):
         for seen in range(updates):
             before = learner.progress.loss_sum
-            norm, _ = update(learner)
+            norm = update(learner)[0].gradient_norm
             found[seen] |= {"norm": torch.tensor(norm), "loss": torch.tensor(learner.progress.loss_sum - before)}
     return found
 
@@ -139,7 +142,7 @@ def test_workers_see_weights_that_are_filled_and_averaged(tiny: Any) -> None:
 @forks
 def test_what_a_worker_raises_is_raised_here_and_the_next_task_finds_no_old_answer(
         tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    learner, real = learner_of(tiny(), 2), train_update.training_loss
+    learner, real = learner_of(tiny(), 2), parallel.training_loss
     main = os.getpid()
 
     def broken(model: Any, batch: Batch, config: Any) -> torch.Tensor:
@@ -149,7 +152,7 @@ def test_what_a_worker_raises_is_raised_here_and_the_next_task_finds_no_old_answ
             raise MemoryError("none left")
         return real(model, batch, config)
 
-    monkeypatch.setattr(train_update, "training_loss", broken)
+    monkeypatch.setattr(parallel, "training_loss", broken)
     tokens = {"tokens": torch.tensor(9)}
     one, two = (as_tensors({0: collate(learner.batches.corpus, np.arange(rows))}) for rows in (1, 2))
     with at_work(learner):

@@ -15,7 +15,7 @@ from pellucid.files import make_folder
 from pellucid.precision import keep_primitives
 from pellucid.train.initialize import source_of
 from pellucid.train.journal import Reporter
-from pellucid.train.train import open_session
+from pellucid.train.train import open_data, open_session
 from pellucid.train.update import Learner, at_work, update
 
 SECONDS = 1.0  # of updates that are timed in a look
@@ -77,4 +77,5 @@ def _open(config: RunConfig, folder: Path) -> Learner:
     same_data = [mapping["task"], mapping["data"], mapping["tokenizer"], config.train.initialize_from]
     place = folder / hashlib.sha256(repr(same_data).encode()).hexdigest()[:12]
     make_folder(place)
-    return open_session(config, place, source_of(config), Reporter(io.StringIO())).learner
+    reporter = Reporter(io.StringIO())
+    return open_session(config, place, open_data(config, place, reporter), source_of(config), reporter).learner

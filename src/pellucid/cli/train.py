@@ -1,5 +1,6 @@
 """pellucid train CONFIG"""
 
+import io
 import json
 import shlex
 import signal
@@ -65,23 +66,33 @@ def main(program: str, words: Sequence[str]) -> int:
         print(f"# would be written to {out}")
         return 0
     from pellucid.train.journal import Reporter
-    from pellucid.train.train import Interrupted, train
+    from pellucid.train.stopping import Interrupted
+    from pellucid.train.train import train
+    from pellucid.train.world import find_world
 
+    is_first = find_world().is_first  # one of several ranks tells
     try:
-        with Reporter() as reporter:
+        with Reporter() if is_first else Reporter(io.StringIO()) as reporter:
             summary = train(config, out, reporter, arguments.extend)
     except Interrupted as stop:
-        print(f"pellucid: {stop}, saved at step {stop.step:,}; to go on:\n  {shlex.join([*program.split(), *words])}",
-              file=sys.stderr)
+        if is_first:
+            print(f"pellucid: {stop}, saved at step {stop.step:,}; to go on:\n  "
+                  f"{shlex.join([*program.split(), *words])}", file=sys.stderr)
         return 128 + stop.number if stop.number != signal.SIGINT else 130
-    if arguments.json:
-        print(json.dumps(summary, ensure_ascii=False))
-    else:
-        verb = "classify" if config.task == "classification" else "translate"
-        use = "train CONFIG --train.initialize_from" if config.data.objective == "span_corruption" else "evaluate"
-        print(f"done: {summary['step']:,} updates, best validation {summary['monitor']} {summary['score']:.4f} "
-              f"({summary['best']})\nnext: pellucid {use} {out}\n      pellucid {verb} {out}")
+    if is_first:
+        tell(summary, config, out, arguments.json)
     return 0
+
+
+def tell(summary: dict[str, Any], config: RunConfig, out: Path, as_json: bool) -> None:
+    """What a training has come to, and what to do next."""
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+        return
+    verb = "classify" if config.task == "classification" else "translate"
+    use = "train CONFIG --train.initialize_from" if config.data.objective == "span_corruption" else "evaluate"
+    print(f"done: {summary['step']:,} updates, best validation {summary['monitor']} {summary['score']:.4f} "
+          f"({summary['best']})\nnext: pellucid {use} {out}\n      pellucid {verb} {out}")
 
 
 def ended_run(folder: Path) -> dict[str, Any] | None:

@@ -181,6 +181,8 @@ class TrainConfig:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     kernels: Literal["auto", "plain"] = "auto"  # auto: C++ kernels on a CPU with a compiler; plain: torch's own alone
     workers: int | None = None  # processes that share an update on a CPU; null: as many as torch would take threads
+    shard: int = 1  # under torchrun: how many ranks divide weights, gradients and moments; 1: each has all of them
+    timeout: float = 600.0  # under torchrun: seconds until a rank that does not answer is taken for gone
     average_last: int = 1  # the weights of the last so many validations, averaged at the end
     ema_decay: float = 0.0  # exponential moving average of the weights; 0 is off
     monitor: Literal["loss", "bleu", "exact", "accuracy", "macro_f1"] = "loss"

@@ -24,7 +24,8 @@ _RANGES: dict[str, tuple[float, float]] = {key: bounds for bounds, keys in (
     ((0.98, 1), "tokenizer.character_coverage"), ((0, 10_000), "tokenizer.sentinels"),
     ((2, math.inf), "model.max_length"), ((_SMALLEST, 10), "train.learning_rate"), ((0, 10), "train.weight_decay"),
     ((_SMALLEST, 1), "train.epsilon decode.top_p"), ((0, 1000), "train.r_drop train.show_samples"),
-    ((_SMALLEST, math.inf), "train.clip_norm"), ((1, 100_000), "train.accumulate"), ((1, 1024), "train.workers"),
+    ((_SMALLEST, math.inf), "train.clip_norm"), ((1, 100_000), "train.accumulate"),
+    ((1, 1024), "train.workers train.shard"), ((1, 1_000_000), "train.timeout"),
     ((-5, 5), "decode.length_penalty"), ((_SMALLEST, 1000), "decode.temperature")) for key in keys.split()}
 
 

@@ -13,19 +13,21 @@ from pellucid.kernels import calls
 Moments = dict[str, Tensor]  # of a parameter, as torch's optimizers name them: step, exp_avg, exp_avg_sq
 
 
-def clip(parameters: Sequence[Tensor], most: float) -> Tensor:
+def clip(gradients: list[Tensor], most: float) -> Tensor:
     """The norm of all gradients together, which are scaled down to `most` where it is above that."""
-    gradients = [p.grad for p in parameters if p.grad is not None]
     if not _serves(gradients):
-        return torch.nn.utils.clip_grad_norm_(parameters, most)
+        length = torch.nn.utils.get_total_norm(gradients)
+        if gradients:
+            torch._foreach_mul_(gradients, (most / (length + 1e-6)).clamp(max=1.0))
+        return length
     norm = torch.empty(())
     _call("clip_float", [calls.addresses(gradients), _sizes(gradients)], len(gradients), most, calls.address(norm))
     return norm
 
 
-def adam(weights: Sequence[Tensor], moments: Sequence[Moments], group: dict[str, Any]) -> None:
-    """A step on weights that have gradients; `group` is what torch's optimizers keep of them."""
-    gradients = [w.grad for w in weights if w.grad is not None]
+def adam(weights: Sequence[Tensor], gradients: Sequence[Tensor], moments: Sequence[Moments],
+         group: dict[str, Any]) -> None:
+    """A step on weights with these gradients; `group` is what torch's optimizers keep of them."""
     steps, means, squares = ([m[key] for m in moments] for key in ("step", "exp_avg", "exp_avg_sq"))
     (beta1, beta2), rate, decay, epsilon = group["betas"], group["lr"], group["weight_decay"], group["eps"]
     if _serves([*weights, *gradients]):

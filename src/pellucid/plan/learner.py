@@ -12,6 +12,7 @@ from pellucid.model.transformer import Transformer
 from pellucid.plan.workload import Shape, Workload
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.parallel import Objective
 from pellucid.train.update import Learner
 
 
@@ -50,4 +51,5 @@ def learner_of(config: RunConfig, model: Transformer | Classifier, batches: Sequ
     """Ready for `train.update.update`, on the CPU."""
     average = MovingAverage(model, config.train.ema_decay) if config.train.ema_decay else None
     return Learner(config=config, model=model.train(), optimizer=make_optimizer(model, config.train), average=average,
-                   batches=Given(batches), schedule=lambda step: 1e-4, precision=precision, device=torch.device("cpu"))
+                   batches=Given(batches), schedule=lambda step: 1e-4, precision=precision, device=torch.device("cpu"),
+                   objective=Objective(model, config.train))

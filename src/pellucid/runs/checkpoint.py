@@ -15,11 +15,12 @@ from torch import Tensor, nn
 from pellucid.errors import CheckpointError
 from pellucid.files import check_folder, write_folder, write_json
 from pellucid.runs.format import WEIGHTS
+from pellucid.runs.sharded import is_sharded, like, whole
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Every parameter once, by name; a matrix that is tied stands under its first name."""
-    return {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
+    return {name: whole(parameter.detach()).contiguous() for name, parameter in model.named_parameters()}
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
@@ -49,7 +50,7 @@ def fill(model: nn.Module, weights: dict[str, Tensor]) -> None:
     """Copies weights into the parameters of their names."""
     parameters = dict(model.named_parameters())
     for name, tensor in weights.items():
-        parameters[name].copy_(tensor)
+        parameters[name].copy_(tensor if is_sharded(tensor) else like(tensor, parameters[name]))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

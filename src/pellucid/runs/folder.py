@@ -16,7 +16,7 @@ from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.config.effects import differences_in_training
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
-from pellucid.data.splits import Pairs
+from pellucid.data.splits import PREPARED, Pairs
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import read_json, write_json, write_text
@@ -73,7 +73,8 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
         for name in ("data.json", "metrics.jsonl"):
             (folder / name).unlink(missing_ok=True)
         if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) for key, _, _ in changed):
-            shutil.rmtree(folder / "tokenizer", ignore_errors=True)
+            for made_of_data in ("tokenizer", PREPARED):
+                shutil.rmtree(folder / made_of_data, ignore_errors=True)
         write_config(config, folder)
     else:
         table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
@@ -112,7 +113,7 @@ def missing_places(folder: Path) -> list[Path]:
 def taken_back(folder: Path, made: Sequence[Path]) -> Iterator[None]:
     """A start that fails leaves nothing behind: what was made for it goes again, unless something was trained, or
     measured, or was there before."""
-    is_new = bool(made) or all(path.name == ".lock" for path in folder.iterdir())
+    is_new = bool(made) or all(path.name in (".lock", ".preparing") for path in folder.iterdir())
     try:
         yield
     except Exception:

@@ -17,8 +17,10 @@ from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import check_folder, read_json, write_json
 from pellucid.runs.checkpoint import check_weights, fill, read_tensors, weights_of, write_checkpoint
 from pellucid.runs.format import AVERAGE, MOMENTS, WEIGHTS
+from pellucid.runs.sharded import like, whole
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.optimizer import load_optimizer_state, optimizer_state
+from pellucid.train.world import ALONE, World
 
 _TRAINED, _AVERAGED = "trained.", "moving_average"  # names of weights there; the key in state.json
 
@@ -39,8 +41,8 @@ class Progress:
 
 
 def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None,
-                    progress: Progress) -> None:
-    """Writes `folder` whole, or not at all.
+                    progress: Progress, world: World = ALONE) -> None:
+    """Writes `folder` whole, or not at all: the first rank does, and all of them give their part.
 
     Raises:
         OutputError: disk full, no permission.
@@ -49,8 +51,10 @@ def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
     moments = optimizer_state(model, optimizer)
     if average is not None:
         moments |= {_TRAINED + name: tensor for name, tensor in trained.items()}
-    used = trained if average is None else average.weights
-    write_checkpoint(folder, {WEIGHTS: used, MOMENTS: moments}, asdict(progress) | {_AVERAGED: average is not None})
+    used = trained if average is None else {name: whole(tensor) for name, tensor in average.weights.items()}
+    if world.is_first:
+        write_checkpoint(folder, {WEIGHTS: used, MOMENTS: moments},
+                         asdict(progress) | {_AVERAGED: average is not None})
 
 
 def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer,
@@ -80,7 +84,7 @@ def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
     fill(model, trained)
     if average is not None:
         for name, tensor in weights.items():
-            average.weights[name].copy_(tensor)
+            average.weights[name].copy_(like(tensor, average.weights[name]))
     return progress
 
 

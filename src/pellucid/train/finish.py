@@ -25,7 +25,8 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
     name, average = store.path(best).name, score_of_average(session)
     if average is not None and not is_better(monitor, score, average):
         name, score, best = AVERAGE, average, progress.step
-    store.point_best(name, best, monitor, score)
+    if learner.world.is_first:
+        store.point_best(name, best, monitor, score)
     load_weights(learner.model, store.folder / name)
     ended, why = how_ended(session)
     session.reporter.say(why)
@@ -33,8 +34,10 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
                "score": score, "parameters": sum(p.numel() for p in learner.parameters),
                "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
                "seconds": round(progress.seconds, 1)}
-    write_model_card(learner.config, summary, out)
-    write_json(out / ENDED, {"ended": ended, "why": why, "step": progress.step})
+    if learner.world.is_first:
+        write_model_card(learner.config, summary, out)
+        write_json(out / ENDED, {"ended": ended, "why": why, "step": progress.step})
+    learner.world.meet()
     session.tracking.summary = summary
     return summary
 
@@ -46,7 +49,9 @@ def score_of_average(session: Session) -> float | None:
     milestones = store.whole_milestones(session.reporter.say) if train.average_last > 1 else []
     if len(milestones) < 2:
         return None
-    store.save_average(mean_of(read_tensors(folder / WEIGHTS) for folder in milestones), learner.progress.step)
+    if learner.world.is_first:
+        store.save_average(mean_of(read_tensors(folder / WEIGHTS) for folder in milestones), learner.progress.step)
+    learner.world.meet()
     load_weights(learner.model, store.folder / AVERAGE)
     scores = session.validate(None)
     told = "  ".join(f"{key} {value:.3f}" for key, value in scores.items())

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pellucid.runs.sharded import whole
+
 
 @dataclass
 class Flow:
@@ -66,7 +68,9 @@ def watch(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Flow]:
 def _norms(tensors: dict[str, Tensor]) -> dict[str, float]:
     """The norm over all tensors of each part."""
     squares: dict[str, float] = {}
-    lengths = torch.stack(torch._foreach_norm(list(tensors.values()))).tolist() if tensors else []
+    found = list(tensors.values())
+    norms = [whole(norm) for norm in torch._foreach_norm(found)] if found else []
+    lengths = torch.stack(norms).tolist() if norms else []
     for name, length in zip(tensors, lengths, strict=True):
         squares[part_of(name)] = squares.get(part_of(name), 0.0) + length ** 2
     return {part: square ** 0.5 for part, square in squares.items()}

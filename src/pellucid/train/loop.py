@@ -38,29 +38,51 @@ class Session:
 def train_until_done(session: Session) -> bool:
     """Updates until the last step, early stopping, or a request to stop; false, with all saved, if it was a request."""
     learner, progress, log_every = session.learner, session.learner.progress, session.learner.config.train.log_every
+    waiting = Waiting(learner.world.size)
     learner.model.train()
     while progress.step < session.steps and not is_out_of_patience(session):
         started = time.monotonic()
         is_last, is_line = progress.step + 1 == session.steps, (progress.step + 1) % log_every == 0
         with watch(learner.model, learner.optimizer) if is_line or is_last else contextlib.nullcontext() as flow:
-            gradient_norm, rate = update(learner)
-        progress.seconds += time.monotonic() - started
+            made, rate = update(learner, session.stop_requested)
+        seconds = time.monotonic() - started
+        progress.seconds += seconds
+        waiting.add(made.waited, seconds)
         loss = progress.loss_sum / progress.loss_tokens  # the mean since the line before in metrics.jsonl
-        show_progress(session, loss, rate)
+        show_progress(session, loss, rate, waiting.share)
         if flow is not None:
-            log(session, loss, gradient_norm, rate, flow)
+            log(session, loss, made.gradient_norm, rate, flow, waiting.share)
         if is_line:
-            progress.loss_sum, progress.loss_tokens = 0.0, 0
+            progress.loss_sum, progress.loss_tokens, waiting = 0.0, 0, Waiting(learner.world.size)
         is_due = progress.step % session.validate_every == 0
         if is_due:
             validate_and_save(session)
         elif is_last:
             save(session)
-        if session.stop_requested():  # asked once: a signal may come at any moment
+        if session.stop_requested() if learner.world.size == 1 else made.stops:  # asked once: a signal comes any time
             if not (is_due or is_last):
                 save(session)
             return False
     return True
+
+
+@dataclass
+class Waiting:
+    """How much of their time the ranks of a world of this size have waited for each other, since it was made."""
+
+    size: int
+    _waited: float = 0.0
+    _seconds: float = 0.0
+
+    def add(self, waited: float, seconds: float) -> None:
+        """An update that took so long, and in which all of them together waited so long."""
+        self._waited += waited
+        self._seconds += self.size * seconds
+
+    @property
+    def share(self) -> float | None:
+        """From 0 to 1; None for one that is alone."""
+        return max(0.0, self._waited / self._seconds) if self.size > 1 and self._seconds else None
 
 
 def belongs(session: Session, event: dict[str, Any]) -> bool:
@@ -75,7 +97,8 @@ def tokens_per_second(progress: Progress) -> float:
     return (progress.source_tokens + progress.target_tokens) / max(progress.seconds, 1e-9)
 
 
-def log(session: Session, loss: float, gradient_norm: float, rate: float, flow: Flow) -> None:
+def log(session: Session, loss: float, gradient_norm: float, rate: float, flow: Flow,
+        waiting: float | None = None) -> None:
     """A line in metrics.jsonl; its gradient norms are those before clipping."""
     learner, progress, train = session.learner, session.learner.progress, session.learner.config.train
     norms = flow.before_clipping(gradient_norm, train.clip_norm)
@@ -85,22 +108,25 @@ def log(session: Session, loss: float, gradient_norm: float, rate: float, flow: 
         "loss": loss, "learning_rate": rate, "gradient_norm": gradient_norm,
         "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
         "tokens_per_second": round(tokens_per_second(progress), 1), "seconds": round(progress.seconds, 3),
+        **({} if waiting is None else {"waiting": round(waiting, 4)}),
         "gradient_norms": {part: float(f"{norm:.4g}") for part, norm in norms.items()},
         "update_ratios": {part: float(f"{ratio:.4g}") for part, ratio in flow.update_ratios.items()}})
 
 
 def record(session: Session, event: dict[str, Any]) -> None:
     """A line in metrics.jsonl, of which the trackers hear."""
-    session.metrics.write(event)
-    session.tracking.tell(event)
+    if session.learner.world.is_first:
+        session.metrics.write(event)
+        session.tracking.tell(event)
 
 
-def show_progress(session: Session, loss: float, rate: float) -> None:
-    """Step, loss, rate, speed and time left, for people."""
+def show_progress(session: Session, loss: float, rate: float, waiting: float | None = None) -> None:
+    """Step, loss, rate, speed, the share of waiting and time left, for people."""
     progress = session.learner.progress
     left = progress.seconds / progress.step * (session.steps - progress.step)
     session.reporter.progress(f"step {progress.step:,}/{session.steps:,}  loss {loss:.3f}  rate {rate:.2e}  "
-                              f"{tokens_per_second(progress):,.0f} tokens/s  {duration(left)} left")
+                              f"{tokens_per_second(progress):,.0f} tokens/s  "
+                              + (f"waiting {waiting:.0%}  " if waiting is not None else "") + f"{duration(left)} left")
 
 
 def score(session: Session) -> dict[str, float]:
@@ -123,6 +149,7 @@ def scores_at_end(session: Session) -> dict[str, float]:
     found = [event for event in session.metrics.read() if event["event"] == "validation" and event["step"] == step]
     if found:
         return found[-1]
+    session.learner.world.meet()  # the first rank writes no line before all have looked
     scores = score(session)
     draw(session)
     return scores
@@ -130,7 +157,8 @@ def scores_at_end(session: Session) -> dict[str, float]:
 
 def draw(session: Session) -> None:
     """The loss curve so far."""
-    draw_loss_curve(session.metrics.read(), session.store.run_folder / "figures" / "loss.png")
+    if session.learner.world.is_first:
+        draw_loss_curve(session.metrics.read(), session.store.run_folder / "figures" / "loss.png")
 
 
 def validate_and_save(session: Session) -> None:
@@ -146,12 +174,15 @@ def validate_and_save(session: Session) -> None:
 
 
 def save(session: Session) -> None:
-    """The checkpoint of this step, then the files that point to it; what nobody needs any more is removed last."""
-    learner, store = session.learner, session.store
-    save_checkpoint(store.path(learner.progress.step), learner.model, learner.optimizer, learner.average,
-                    learner.progress)
-    point_to_checkpoints(session)
-    store.prune(learner.progress.step)
+    """The checkpoint of this step, then the files that point to it; what nobody needs any more is removed last. All
+    ranks give their part, and the first one writes."""
+    learner, store, step = session.learner, session.store, session.learner.progress.step
+    save_checkpoint(store.path(step), learner.model, learner.optimizer, learner.average, learner.progress,
+                    learner.world)
+    if learner.world.is_first:
+        point_to_checkpoints(session)
+        store.prune(step)
+    learner.world.meet()
 
 
 def point_to_checkpoints(session: Session) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from pellucid.config import TrainConfig
 from pellucid.kernels import adam as fast
+from pellucid.runs.sharded import like, local, whole
 
 OPTIMIZERS = {"adamw": True, "adam": False}  # whether the decay is decoupled
 
@@ -40,7 +41,8 @@ class Adam(torch.optim.Optimizer):
                 if not (state := self.state[parameter]):
                     state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
                     state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
-            fast.adam(trained, [self.state[p] for p in trained], group)
+            fast.adam([local(p) for p in trained], [local(p.grad) for p in trained if p.grad is not None],
+                      [{key: local(moment) for key, moment in self.state[p].items()} for p in trained], group)
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
@@ -53,13 +55,19 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
 
 def clip_gradients(parameters: Sequence[Tensor], most: float) -> Tensor:
     r""":math:`g \leftarrow g \cdot \min(1, c / (\lVert g \rVert_2 + 10^{-6}))`, the norm over all parameters together,
-    which is given back; c is `most`."""
-    return fast.clip(parameters, most)
+    which is given back; c is `most`. Of gradients that are divided among processes, over the parts that are here."""
+    return fast.clip([local(p.grad) for p in parameters if p.grad is not None], most)
+
+
+def scale_gradients(parameters: Sequence[Tensor], norm: float, most: float) -> None:
+    """What `clip_gradients` does with gradients of this norm."""
+    gradients = [local(p.grad) for p in parameters if p.grad is not None]
+    torch._foreach_mul_(gradients, min(1.0, most / (norm + 1e-6)))
 
 
 def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The moments and step counts, each under its name and its parameter's: ``exp_avg.encoder.layers.0…``."""
-    return {f"{key}.{name}": value.detach() for name, parameter in model.named_parameters()
+    return {f"{key}.{name}": whole(value.detach()) for name, parameter in model.named_parameters()
             for key, value in optimizer.state[parameter].items()}
 
 
@@ -74,7 +82,9 @@ def load_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer, sta
         for key, shape in (("step", ()), ("exp_avg", parameter.shape), ("exp_avg_sq", parameter.shape)):
             if state[f"{key}.{name}"].shape != shape:
                 raise KeyError(f"{key}.{name}")
-            found.setdefault(parameter, {})[key] = state[f"{key}.{name}"].to(parameter.device, torch.float32, copy=True)
+            moment = state[f"{key}.{name}"].to(torch.float32, copy=True)
+            placed = moment.to(parameter.device) if key == "step" else like(moment, parameter)
+            found.setdefault(parameter, {})[key] = placed
     optimizer.state.update(found)
 
 

@@ -4,18 +4,15 @@ import contextlib
 import fcntl
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import Any
-
-import torch
 
 from pellucid.config import RunConfig
 from pellucid.config.lengths import too_short
 from pellucid.config.mapping import to_mapping
-from pellucid.data.batching import Batches
+from pellucid.data.batching import Batch, Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
 from pellucid.data.splits import RECORD, Pairs, open_splits
@@ -36,6 +33,7 @@ from pellucid.runs.folder import (
     taken_back,
     write_environment,
 )
+from pellucid.runs.format import ENVIRONMENT
 from pellucid.runs.run import Run, build_model
 from pellucid.runs.slim import refuse_slim
 from pellucid.train.averaging import MovingAverage
@@ -46,20 +44,17 @@ from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.length import change_length, schedule_of, steps_of, updates_in
 from pellucid.train.loop import Session, belongs, point_to_checkpoints, train_until_done
 from pellucid.train.optimizer import make_optimizer
+from pellucid.train.parallel import Objective, check_world, parallelize
+from pellucid.train.stopping import Interrupted, stop_on_signals
 from pellucid.train.trackers import make_trackers
 from pellucid.train.tracking import Tracker, Tracking
 from pellucid.train.unseen import check_unseen
 from pellucid.train.update import Learner, at_work
 from pellucid.train.validation import make_validation
-from pellucid.train.workers import choose_workers
+from pellucid.train.workers import Workers, choose_workers
+from pellucid.train.world import ALONE, World, after_first, find_world, joined, meeting_point
 
-
-class Interrupted(Exception):
-    """The run was asked to stop, has saved, and can be resumed."""
-
-    def __init__(self, number: int, step: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
-        self.number, self.step = number, step
+Data = tuple[dict[str, Pairs], Tokenizers, dict[str, Corpus]]
 
 
 def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False,
@@ -79,27 +74,39 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
         Interrupted: after a signal, once everything is saved.
     """
     check(config.model)
+    world = find_world()
+    check_world(world, config.train)
     keep_primitives()
     refuse_slim(out)
     tracked = make_trackers(config.train.track) | {type(tracker).__name__: tracker for tracker in trackers}
-    source = None if has_begun(out) else source_of(config)
-    made = missing_places(out)
-    make_folder(out)
-    with only_writer(out), taken_back(out, made):
-        before = claim_config(config, out)
-        require_own_parts(out, config)
-        session = open_session(config, out, source, reporter)
-        session.tracking = Tracking(tracked, out, to_mapping(config), reporter.say)
+    with contextlib.ExitStack() as stack:
+        store = meeting_point(world)
+        with after_first(world, store):
+            source = None if has_begun(out) else source_of(config)
+            made = missing_places(out)
+            make_folder(out)
+            if world.is_first:
+                stack.enter_context(only_writer(out))
+                stack.enter_context(taken_back(out, made))
+                before = claim_config(config, out)
+            require_own_parts(out, config)
+            data = open_data(config, out, reporter, world)
+        stack.enter_context(joined(world, store, config.train.timeout))
+        session = open_session(config, out, data, source, reporter, world)
         del source  # its weights are copied
         restore(session)
-        if before is not None:
-            change_length(session, before, out, extend)
-        settle(session)
+        world.meet()  # nothing is removed while another rank reads
+        if world.is_first:
+            session.tracking = Tracking(tracked, out, to_mapping(config), reporter.say)
+            if before is not None:
+                change_length(session, before, out, extend)
+            settle(session)
         introduce(session, out)
-        with stop_on_signals() as signals, at_work(session.learner), told_of(session):
-            session.stop_requested = lambda: bool(signals)
+        signals = stack.enter_context(stop_on_signals(world))
+        with at_work(session.learner), told_of(session):
+            session.stop_requested = lambda: bool(signals) or world.is_abandoned
             if not train_until_done(session):
-                raise Interrupted(signals[0], session.learner.progress.step)
+                raise Interrupted(next(iter(signals), signal.SIGTERM), session.learner.progress.step)
             return finish(session, out)
 
 
@@ -129,23 +136,6 @@ def only_writer(out: Path) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def stop_on_signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM, so that the loop can save and stop; a second one ends the process at once."""
-    received: list[int] = []
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        signal.signal(number, signal.SIG_DFL)
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def read_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, reporter: Reporter) -> Corpus:
     """The ids of a split, with a word on what was left out."""
     corpus = open_corpus(pairs, tokenizers, config,
@@ -154,8 +144,8 @@ def read_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, reporte
     return corpus
 
 
-def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Path) -> None:
-    """Writes data.json; on resuming, refuses data that changed.
+def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Path, world: World = ALONE) -> None:
+    """Writes data.json, if this is the first rank; on resuming, refuses data that changed.
 
     Raises:
         DataError: which split is another one now.
@@ -171,11 +161,11 @@ def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Pat
             if before.get(name, {}).get("sha256") != now[name]["sha256"]:
                 raise DataError(f"the {name} data changed since this run began", where=str(path),
                                 fix="train on the old data, or give a new --out")
-    write_json(path, now)
+    if world.is_first:
+        write_json(path, now)
 
 
-def open_data(config: RunConfig, out: Path,
-              reporter: Reporter) -> tuple[dict[str, Pairs], Tokenizers, dict[str, Corpus]]:
+def open_data(config: RunConfig, out: Path, reporter: Reporter, world: World = ALONE) -> Data:
     """The splits, the tokenizers, and the ids of every split but that of the test."""
     splits = open_splits(config, out)
     if not has_begun(out):
@@ -184,15 +174,14 @@ def open_data(config: RunConfig, out: Path,
     check_tokenizers(config, tokenizers)
     corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
                for name, pairs in splits.items() if name != "test"}
-    remember_data(splits, corpora, out)
+    remember_data(splits, corpora, out, world)
     return splits, tokenizers, corpora
 
 
-def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Reporter) -> Session:
+def open_session(config: RunConfig, out: Path, data: Data, source: Run | None, reporter: Reporter,
+                 world: World = ALONE) -> Session:
     """All the parts of a run, at its beginning; with the weights of `source`, if there is one."""
-    train_config = config.train
-    splits, tokenizers, corpora = open_data(config, out, reporter)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    train_config, (splits, tokenizers, corpora), device = config.train, data, world.device
     model = build_model(config, tokenizers, seed_of(config.seed, "weights")).to(device)
     if source is not None:
         initialize_from(source, model, tokenizers, out, reporter.say)
@@ -201,13 +190,16 @@ def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Rep
     first, steps = batches[0], steps_of(config, batches.per_epoch)
     precision = resolve(train_config.precision, device)
     kernels = use_kernels(device, train_config.kernels == "auto")
+    objective = parallelize(Objective(model, train_config), world, train_config.shard)
+    workers = workers_of(config, out, first) if world.size == 1 else Workers(1, None)
     learner = Learner(
-        config=config, model=model, optimizer=make_optimizer(model, train_config),
+        config=config, model=model, objective=objective, world=world, optimizer=make_optimizer(model, train_config),
         average=MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None, batches=batches,
-        schedule=schedule_of(config, steps), precision=precision, device=device,
-        workers=choose_workers(train_config.workers or workers_before(out), first.source_tokens + first.target_tokens))
-    write_environment(out, config, {"device": str(device), "precision": precision, "kernels": kernels,
-                            "workers": learner.workers.count, "threads": learner.workers.all_threads})
+        schedule=schedule_of(config, steps), precision=precision, device=device, workers=workers)
+    if world.is_first:
+        worlds = worlds_of(out, world, reporter.say)
+        write_environment(out, config, {"device": str(device), "precision": precision, "kernels": kernels,
+                                        "workers": workers.count, "threads": workers.all_threads, "worlds": worlds})
     every = train_config.validate_every or updates_in(config, batches.per_epoch)
     store = CheckpointStore(out, train_config.average_last, lambda step: step % every == 0 or step == steps)
     return Session(learner=learner, steps=steps, validate_every=every, store=store,
@@ -216,11 +208,28 @@ def open_session(config: RunConfig, out: Path, source: Run | None, reporter: Rep
                    tracking=Tracking({}, out, {}, reporter.say))
 
 
-def workers_before(out: Path) -> int | None:
-    """How many workers the run has had, so that it goes on with the same sums; None if it has not begun."""
-    path = out / "environment.json"
+def environment_before(out: Path) -> dict[str, Any]:
+    """What environment.json says of a run that has begun."""
+    path = out / ENVIRONMENT
     before = read_json(path) if has_begun(out) and path.exists() else {}
-    return before.get("workers") if isinstance(before, dict) else None
+    return before if isinstance(before, dict) else {}
+
+
+def workers_of(config: RunConfig, out: Path, first: Batch) -> Workers:
+    """As many as are wanted or, so that the run goes on with the same sums, as it has had."""
+    wanted = config.train.workers or environment_before(out).get("workers")
+    return choose_workers(wanted, first.source_tokens + first.target_tokens)
+
+
+def worlds_of(out: Path, world: World, say: Callable[[str], None]) -> list[int]:
+    """How many ranks the run has had, one number for each change, up to now; a change is told."""
+    before = environment_before(out)
+    worlds = [int(size) for size in before.get("worlds", [1] if before else [])]
+    if worlds and worlds[-1] != world.size:
+        also = " and, as it had workers, other dropout" if before.get("workers", 1) > 1 else ""
+        say(f"another world: {worlds[-1]} rank{'s' * (worlds[-1] > 1)} before, {world.size} now; the same examples, "
+            f"rates and dropout, sums that are rounded otherwise{also}")
+    return worlds if worlds[-1:] == [world.size] else [*worlds, world.size]
 
 
 def restore(session: Session) -> None:

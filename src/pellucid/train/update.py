@@ -2,7 +2,8 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,12 +19,15 @@ from pellucid.model.stepper import evaluating
 from pellucid.model.transformer import Transformer
 from pellucid.nn.initialization import seed_of
 from pellucid.precision import products_in
+from pellucid.runs.sharded import is_sharded
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import Progress
-from pellucid.train.objective import batch_loss, training_loss
-from pellucid.train.optimizer import clip_gradients, set_learning_rate
+from pellucid.train.objective import batch_loss
+from pellucid.train.optimizer import clip_gradients, scale_gradients, set_learning_rate
+from pellucid.train.parallel import exchanging
 from pellucid.train.parts import as_batches, as_tensors, divide
 from pellucid.train.workers import Tensors, Workers
+from pellucid.train.world import ALONE, World
 
 
 @dataclass
@@ -38,7 +42,9 @@ class Learner:
     schedule: Callable[[int], float]  # the learning rate of each update, counted from 1
     precision: str
     device: torch.device
+    objective: torch.nn.Module  # `training_loss` of the model, on one process or many
     workers: Workers = field(default_factory=lambda: Workers(1, None))
+    world: World = ALONE
     progress: Progress = field(default_factory=Progress)
 
     @cached_property
@@ -58,30 +64,72 @@ def at_work(learner: Learner) -> Iterator[None]:
         return [plain_loss(learner.model, batch, learner.precision) for batch in as_batches(part).values()]
 
     learner.model.train()
+    rehearse(learner)
     with learner.workers.started(learner.parameters, {"gradients": gradients, "losses": losses}):
         yield
 
 
-def update(learner: Learner) -> tuple[float, float]:
-    """One step of the optimizer over `accumulate` micro-batches, as if they were one batch: the gradient norm before
-    clipping, and the learning rate.
+def rehearse(learner: Learner) -> None:
+    """A pass of all ranks whose gradients are thrown away. DDP divides gradients into buckets in the order in which
+    its first backward found them, and in which order three ranks or more are summed follows from the place in a bucket:
+    so a run that is resumed must have had such a pass, too, before it goes on."""
+    if learner.world.size > 1:
+        add_gradients(learner, 0, {0: learner.batches[0]}, tokens=1)
+        for parameter in learner.parameters:
+            parameter.grad = None
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update was like, the same on all ranks.
+
+    Attributes:
+        loss: summed over its target tokens, in nats.
+        gradient_norm: before clipping.
+        source_tokens, target_tokens: of all its micro-batches.
+        waited: seconds in which ranks did not compute, summed over them.
+        stops: whether a rank has been asked to stop.
+    """
+
+    loss: float
+    gradient_norm: float
+    source_tokens: int
+    target_tokens: int
+    waited: float
+    stops: bool
+
+
+def update(learner: Learner, stop_requested: Callable[[], bool] = lambda: False) -> tuple[Update, float]:
+    """One step of the optimizer over `accumulate` micro-batches, as if they were one batch; and the learning rate.
 
     Raises:
         NumericalError: the loss or its gradient is not finite; weights, moments and progress are as they were.
     """
-    step, accumulate = learner.progress.step + 1, learner.config.train.accumulate
-    micro_batches = {i: learner.batches[i] for i in range((step - 1) * accumulate, step * accumulate)}
-    tokens = sum(batch.target_tokens for batch in micro_batches.values())
-    loss, norm = accumulate_gradients(learner, micro_batches, tokens)
-    check_finite("the loss or its gradient", step, {"loss": loss / tokens, "gradient norm": norm})
+    step = learner.progress.step + 1
+    micro_batches, tokens = share_of(learner, step)
+    made = accumulate_gradients(learner, micro_batches, tokens, stop_requested)
+    check_finite("the loss or its gradient", step, {"loss": made.loss / tokens, "gradient norm": made.gradient_norm})
     rate = take_step(learner, step)
-    count(learner.progress, micro_batches.values(), tokens, loss)
-    return norm, rate
+    count(learner.progress, made)
+    return made, rate
 
 
-def accumulate_gradients(learner: Learner, micro_batches: Mapping[int, Batch], tokens: int) -> tuple[float, float]:
-    """The gradients of the mean loss over all `tokens`, clipped: the summed loss, and the norm before clipping. The
-    micro-batches come by their number in the whole run; each worker has a part of each."""
+def share_of(learner: Learner, step: int) -> tuple[dict[int, Batch], int]:
+    """This rank's micro-batches of an update, by their numbers in the whole run; the target tokens of those of all."""
+    accumulate, batches = learner.config.train.accumulate, learner.batches
+    numbers = range((step - 1) * accumulate, step * accumulate)
+    if learner.world.size == 1:
+        all_of_them = {number: batches[number] for number in numbers}
+        return all_of_them, sum(batch.target_tokens for batch in all_of_them.values())
+    mine = learner.world.share([batches.cost(number) for number in numbers])
+    return {numbers[i]: batches[numbers[i]] for i in mine}, sum(map(batches.target_tokens, numbers))
+
+
+def accumulate_gradients(learner: Learner, micro_batches: Mapping[int, Batch], tokens: int,
+                         stop_requested: Callable[[], bool]) -> Update:
+    """The gradients of the mean loss over all `tokens` of an update, clipped. The micro-batches are those of this rank,
+    by their number in the whole run; each worker has a part of each."""
+    started, computing = time.monotonic(), time.thread_time()
     parts = [dict[int, Batch]() for _ in range(learner.workers.count)]
     for number, batch in micro_batches.items():
         for part, rows in zip(parts, divide(batch, learner.workers.count), strict=True):
@@ -90,20 +138,30 @@ def accumulate_gradients(learner: Learner, micro_batches: Mapping[int, Batch], t
     with learner.workers.asked("gradients", sent) as answers:
         losses = add_gradients(learner, 0, parts[0], tokens)
     learner.workers.add_gradients(learner.parameters, answers)
-    clipped = clip_gradients(learner.parameters, learner.config.train.clip_norm or math.inf)
-    *summed, norm = torch.stack([*losses, clipped]).tolist()  # the one moment that waits for the device
-    return sum(summed) + sum(map(sum, answers)), norm
+    most, divided = learner.config.train.clip_norm or math.inf, is_sharded(learner.parameters[0])
+    norm_here = clip_gradients(learner.parameters, math.inf if divided else most)
+    *summed, norm = torch.stack([*losses, norm_here]).tolist()  # the one moment that waits for the device
+    waited = time.monotonic() - started - (time.thread_time() - computing)
+    replicas = learner.world.size // learner.config.train.shard
+    loss, sources, waited, stops, squares = learner.world.sum(
+        sum(summed) + sum(map(sum, answers)), sum(batch.source_tokens for batch in micro_batches.values()), waited,
+        stop_requested(), norm ** 2 / replicas)
+    if divided:
+        norm = math.sqrt(squares)
+        scale_gradients(learner.parameters, norm, most)
+    return Update(loss, norm, int(sources), tokens, waited, bool(stops))
 
 
 def add_gradients(learner: Learner, worker: int, part: Mapping[int, Batch], tokens: int) -> list[Tensor]:
     """A worker's part of an update: adds to the gradients, and gives the summed loss of each of its batches."""
     losses = []
-    for number, batch in part.items():
+    for place, (number, batch) in enumerate(part.items(), start=1):
         dropout = ("dropout", number, worker) if worker else ("dropout", number)
         seed_dropout(seed_of(learner.config.seed, *dropout), learner.device)  # resuming needs no generator's state
-        with products_in(learner.precision, learner.device):
-            loss = training_loss(learner.model, batch.to(learner.device), learner.config.train)
-        (loss / tokens).backward()  # type: ignore[no-untyped-call]
+        with exchanging(learner.objective, place == len(part)):
+            with products_in(learner.precision, learner.device):
+                loss = learner.objective(batch.to(learner.device))
+            (loss / tokens).backward()
         losses.append(loss.detach())
     return losses
 
@@ -116,7 +174,7 @@ def seed_dropout(seed: int, device: torch.device) -> None:
         torch.manual_seed(seed)
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def plain_loss(model: Transformer | Classifier, batch: Batch, precision: str) -> float:
     """The summed cross-entropy of a batch without dropout or smoothing, in nats."""
     with evaluating(model), products_in(precision, batch.source.device):
@@ -145,10 +203,10 @@ def take_step(learner: Learner, step: int) -> float:
     return rate
 
 
-def count(progress: Progress, micro_batches: Iterable[Batch], tokens: int, loss: float) -> None:
-    """Takes an update on so many target tokens, of this summed loss, into the progress."""
+def count(progress: Progress, made: Update) -> None:
+    """Takes an update into the progress."""
     progress.step += 1
-    progress.source_tokens += sum(batch.source_tokens for batch in micro_batches)
-    progress.target_tokens += tokens
-    progress.loss_sum += loss
-    progress.loss_tokens += tokens
+    progress.source_tokens += made.source_tokens
+    progress.target_tokens += made.target_tokens
+    progress.loss_sum += made.loss
+    progress.loss_tokens += made.target_tokens

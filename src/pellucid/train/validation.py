@@ -26,9 +26,11 @@ from pellucid.precision import products_in
 from pellucid.runs.checkpoint import fill
 from pellucid.runs.generate import generate
 from pellucid.train.averaging import MovingAverage
+from pellucid.train.parallel import unsharded
 from pellucid.train.parts import as_tensors
 from pellucid.train.update import Learner, plain_loss
 from pellucid.train.workers import Workers, on_threads
+from pellucid.train.world import ALONE, World
 
 _SHOWN = 160  # characters of a sample
 Validation = Callable[[MovingAverage | None], dict[str, float]]
@@ -50,16 +52,16 @@ def make_validation(learner: Learner, tokenizers: Tokenizers, splits: dict[str, 
     corpus = validation_examples(corpora["validation"], config)
 
     def validate(average: MovingAverage | None) -> dict[str, float]:
-        with using(average, model):
-            loss = mean_loss(model, corpus, config, learner.precision, learner.workers)
+        with using(average, model), unsharded(learner.objective):
+            loss = mean_loss(model, corpus, config, learner.precision, learner.workers, learner.world)
             scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
             if isinstance(model, Classifier):
-                scores |= classifier_scores(model, corpus, config, tokenizers, learner.precision)
+                scores |= classifier_scores(learner, corpus, tokenizers)
                 return scores
             with on_threads(threads):  # decoding has threads of its own, and the workers rest
                 if config.train.monitor in ("bleu", "exact"):
-                    scores |= decoded_scores(model, list(splits["validation"]), config, tokenizers)
-                if config.train.show_samples:
+                    scores |= decoded_scores(learner, list(splits["validation"]), tokenizers)
+                if config.train.show_samples and learner.world.is_first:
                     for line in sample_lines(model, splits["validation"], config, tokenizers):
                         say(line)
         return scores
@@ -79,47 +81,53 @@ def using(average: MovingAverage | None, model: nn.Module) -> Iterator[None]:
         fill(model, kept)
 
 
-def _batches(model: nn.Module, corpus: Corpus, config: RunConfig) -> Iterator[Batch]:
-    """All of the corpus, once, where the model is."""
+def _batches(model: nn.Module, corpus: Corpus, config: RunConfig, world: World) -> Iterator[Batch]:
+    """This rank's share of the corpus, where the model is; all of the shares are the corpus, once."""
     batches = Batches(corpus, config.train.batch_tokens, config.train.batch_sentences, seed=0)
     device = next(model.parameters()).device
-    return (batches[number].to(device) for number in range(batches.per_epoch))
+    return (batches[number].to(device) for number in range(world.rank, batches.per_epoch, world.size))
 
 
 def mean_loss(model: Transformer | Classifier, corpus: Corpus, config: RunConfig, precision: str,
-              workers: Workers) -> float:
+              workers: Workers, world: World = ALONE) -> float:
     """The mean cross-entropy of real targets, without smoothing, in nats: each worker takes the next batch, and their
-    losses are added in the order of the batches."""
-    total, count, batches = 0.0, 0, _batches(model, corpus, config)
+    losses are added in the order of the batches; ranks have every so-manieth of them."""
+    total, count, batches = 0.0, 0, _batches(model, corpus, config, world)
     while group := list(islice(batches, workers.count)):
         with workers.asked("losses", [as_tensors({0: batch}) for batch in group[1:]]) as answers:
             total += plain_loss(model, group[0], precision)
         total += sum(loss for answer in answers for loss in answer)
         count += sum(batch.target_tokens for batch in group)
-    return total / count
+    total, tokens = world.sum(total, count)
+    return total / tokens
 
 
-@torch.inference_mode()
-def classifier_scores(model: Classifier, corpus: Corpus, config: RunConfig, tokenizers: Tokenizers,
-                      precision: str) -> dict[str, float]:
+@torch.no_grad()
+def classifier_scores(learner: Learner, corpus: Corpus, tokenizers: Tokenizers) -> dict[str, float]:
     """Accuracy and macro-F1, in percent."""
-    predicted, true = [], []
-    for batch in _batches(model, corpus, config):
-        with products_in(precision, batch.source.device):
-            predicted += model(batch.source, batch.real_source).argmax(-1).tolist()
-        true += batch.target[:, 0].tolist()
     names = tokenizers.labels
-    statistics = classification_statistics([names[i] for i in predicted], [names[i] for i in true], names)
+    counts = torch.zeros(len(names), len(names))  # of [predicted, true]
+    for batch in _batches(learner.model, corpus, learner.config, learner.world):
+        with products_in(learner.precision, batch.source.device):
+            predicted = learner.model(batch.source, batch.real_source).argmax(-1)
+        counts.index_put_((predicted.cpu(), batch.target[:, 0].cpu()), torch.ones(()), accumulate=True)
+    pairs = [(names[place // len(names)], names[place % len(names)])
+             for place, count in enumerate(learner.world.sum(*counts.flatten().tolist())) for _ in range(int(count))]
+    statistics = classification_statistics([a for a, _ in pairs], [b for _, b in pairs], names)
     return {name: corpus_score(metric) for name, metric in statistics.items()}
 
 
-def decoded_scores(model: Transformer, pairs: list[tuple[str, str]], config: RunConfig,
-                   tokenizers: Tokenizers) -> dict[str, float]:
-    """BLEU and exact matches of greedy decoding, in percent."""
+def decoded_scores(learner: Learner, pairs: list[tuple[str, str]], tokenizers: Tokenizers) -> dict[str, float]:
+    """BLEU and exact matches of greedy decoding, in percent; each rank decodes its share."""
+    config, world, model = learner.config, learner.world, learner.model
+    assert isinstance(model, Transformer)
     greedy = replace(config.decode, beam_size=1, n_best=1, sample=False)
-    outputs = generate(model, tokenizers, [a for a, _ in pairs], greedy, config.model.max_length)
-    names = ("bleu", "exact")
-    statistics = translation_statistics([output.text for output in outputs], [b for _, b in pairs], names)
+    sources = [source for source, _ in pairs[world.rank :: world.size]]
+    outputs = generate(model, tokenizers, sources, greedy, config.model.max_length)
+    texts = [""] * len(pairs)
+    for rank, found in enumerate(world.gather([output.text for output in outputs])):
+        texts[rank :: world.size] = found
+    statistics = translation_statistics(texts, [target for _, target in pairs], ("bleu", "exact"))
     return {name: corpus_score(metric) for name, metric in statistics.items()}
 
 
