@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import pellucid
+from pellucid.inspection import position_section
 
 Check = Callable[[str], set[str]]
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -44,15 +50,35 @@ def inspected_classifier(cli: Any, classifier: Path) -> Path:
 def test_the_page_and_its_pictures(inspected: Path, check_page: Check) -> None:
     html = (inspected / "index.html").read_text(encoding="utf-8")
     assert "‹unknown: 春›" in html
-    assert check_page(html) == {"attention", "heads", "positions", "training", "parameters", "shapes"}
+    assert check_page(html) == {"attention", "heads", "positions", "training", "weights", "parameters",
+                                 "shapes"}
     names = {path.name for path in inspected.iterdir()}
     kinds = ["encoder-layers-0-self_attention", "decoder-layers-0-self_attention", "decoder-layers-0-cross_attention"]
-    assert names == {"index.html", "head-entropy.png", "head-distance.png", "head-importance.png", "positions.png",
-                     "training.png", "gradient-flow.png", "update-ratios.png",
-                     *(f"attention-{i}-{kind}.png" for i in (1, 2) for kind in kinds)}
+    pictures = {"head-entropy", "head-distance", "head-importance", "positions", "training", "gradient-flow",
+                "update-ratios", "weights", "weight-sizes",
+                *(f"attention-{i}-{kind}" for i in (1, 2) for kind in kinds)}
+    assert names == {"index.html", "parameters.csv", *(f"{name}.{end}" for name in pictures for end in ("png", "csv"))}
     assert "1 2 3 &lt;b&gt;&amp;" in html
     assert "春 4" in html
     assert html.count('class="map"') == 2 * 3 * 2  # sentences, attentions, heads
+
+
+def test_the_numbers_beside_the_pictures_are_those_of_the_run(inspected: Path, run: Path) -> None:
+    def rows(name: str) -> list[dict[str, str]]:
+        with (inspected / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+    sums = Counter[tuple[str, str]]()
+    for row in rows("attention-1-decoder-layers-0-cross_attention"):
+        sums[row["head"], row["query_position"]] += float(row["weight"])  # type: ignore[assignment]
+    assert list(sums.values()) == pytest.approx([1.0] * len(sums))
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    losses = [(str(one["step"]), str(one["loss"])) for one in metrics if one["event"] == "train"]
+    assert [(row["step"], row["value"]) for row in rows("training")
+            if (row["event"], row["measure"]) == ("train", "loss")] == losses
+    told = {row["parameter"]: float(row["norm"]) for row in rows("parameters")}
+    assert told == pytest.approx({name: float(one.detach().norm()) for name, one in
+                                  pellucid.load(run).model.named_parameters()}, rel=1e-5)
 
 
 def test_the_page_of_a_classifier(inspected_classifier: Path, check_page: Check) -> None:
@@ -60,14 +86,91 @@ def test_the_page_of_a_classifier(inspected_classifier: Path, check_page: Check)
     assert "confusion" in check_page(html)
     assert (inspected_classifier / "confusion.png").exists()
     assert "The sentences are from the test data." in html
+    scores = (inspected_classifier / "training.csv").read_text(encoding="utf-8")
+    assert scores.count("validation,accuracy,") == scores.count("validation,macro_f1,") == scores.count(
+        "validation,loss,") > 1
+
+
+class Words(HTMLParser):
+    """The text that a reader sees, but for code and what lies in the cells of a table or an attention map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "link", "img", "br"):
+            self.open.append(tag)
+        self.texts += [str(value) for name, value in attributes if name in ("alt", "aria-label")]
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "code", "text", "dd"} & set(self.open):
+            self.texts.append(data)
+
+
+@pytest.mark.parametrize("kind", ["run", "classifier"])
+def test_the_page_in_chinese_has_no_english_sentence(
+        cli: Any, kind: str, tmp_path: Path, request: pytest.FixtureRequest, check_page: Check,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PELLUCID_LANG", "zh")
+    done = cli("inspect", request.getfixturevalue(kind), "--pairs", "2", "--out", tmp_path)
+    assert done.code == 0, done.err
+    assert "请在浏览器中打开" in done.out
+    html = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert '<html lang="zh">' in html
+    assert {"attention", "weights"} < check_page(html)
+    reader = Words()
+    reader.feed(html)
+    names = r"Roy and Vetterli|pellucid evaluate"
+    found = [text for text in reader.texts if re.search(r"[a-z]{2,} [a-z]{2,}", re.sub(names, "", text))]
+    assert found == []
+
+
+@pytest.mark.parametrize("position", ["t5", "learned"])
+def test_what_is_learned_of_positions_is_drawn_as_far_as_training_went(
+        cli: Any, tiny: Path, tmp_path: Path, position: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pairs are of two to five numbers, and an end: no distance is beyond 5."""
+    run, drawn = tmp_path / "run", list[tuple[int, ...]]()
+
+    def spy(name: str) -> None:
+        draw = getattr(position_section, name)
+        monkeypatch.setattr(position_section, name, lambda tensors, *more: drawn.extend(
+            tuple(one.shape) for one in (tensors if isinstance(tensors, list) else [tensors])) or draw(tensors, *more))
+
+    assert cli("train", tiny, "--out", run, "--train.steps", "2", "--model.position", position).code == 0
+    spy("bias_curves" if position == "t5" else "encoding")
+    assert cli("inspect", run, "--pairs", "0", "--out", tmp_path / "a").code == 0
+    assert drawn == ([(2, 6, 6)] if position == "t5" else [(6, 16)]) * 2  # encoder, decoder
+    html = (tmp_path / "a" / "index.html").read_text(encoding="utf-8")
+    assert "up to 6 tokens read and 6 written, in the first 300 training examples" in html
+    lose_data(run)
+    assert cli("inspect", run, "--text", "1 2", "--pairs", "0", "--out", tmp_path / "b").code == 0
+    html = (tmp_path / "b" / "index.html").read_text(encoding="utf-8")
+    assert "How long the sequences of training were is not known here" in html
+    if position == "t5":
+        with (tmp_path / "a" / "positions-curves.csv").open(encoding="utf-8", newline="") as file:
+            rows = [(row["attention"].split(".")[0], int(row["distance"])) for row in csv.DictReader(file)]
+        assert set(rows) == {("encoder", i) for i in range(-5, 6)} | {("decoder", i) for i in range(-5, 1)}
+
+
+def lose_data(run: Path) -> None:
+    """The run's data is not where it was."""
+    shutil.rmtree(run / "data")
+    config = run / "config.yaml"
+    config.write_text(re.sub(r"data:\n(  .*\n)+", "data: {train: gone.tsv, validation: gone.tsv, test: gone-too.tsv}\n",
+                             config.read_text()))
 
 
 def test_what_is_absent_is_said(cli: Any, copy: Path, check_page: Check) -> None:
     (copy / "metrics.jsonl").unlink()
-    shutil.rmtree(copy / "data")
-    config = copy / "config.yaml"
-    config.write_text(re.sub(r"data:\n(  .*\n)+", "data: {train: gone.tsv, validation: gone.tsv, test: gone-too.tsv}\n",
-                             config.read_text()))
+    lose_data(copy)
     cli("inspect", copy, "--out", copy / "a").says(2, "no sentence to look at", "gone", "--text")
     done = cli("inspect", copy, "--text", "1 2", "--out", copy / "a")
     assert done.code == 0, done.err

@@ -112,12 +112,15 @@ def toy(words: list[str]) -> list[str]:
 
 
 def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line of the documents: `make target`, or `[echo text |] pellucid … [< file] [> file]`."""
+    """One line of the documents: `make target`, or `[echo text |] [NAME=value] pellucid … [< file] [> file]`."""
     if tuple(shlex.split(line)) in NOT_RUN:
         return
     given = b""
     for stage in line.split(" | "):
         words = shlex.split(stage)
+        if setting := re.fullmatch(r"([A-Z_]+)=(.*)", words[0]):
+            monkeypatch.setenv(*setting.groups())
+            words = words[1:]
         target = words[words.index(">") + 1] if ">" in words else None
         if "<" in words:
             given = Path(words[words.index("<") + 1]).read_bytes()
@@ -152,7 +155,8 @@ def test_every_command_and_every_python_block_runs(page: str, desk: Path, monkey
     for name, body in own_files(page).items():
         (desk / name).write_text(body, encoding="utf-8")
     for line in commands(page):
-        run_line(line, monkeypatch)
+        with monkeypatch.context() as of_this_line:
+            run_line(line, of_this_line)
     for body in fences(page, "python"):
         exec(compile(body, page, "exec"), {})
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 from pellucid.inspection import style
-from pellucid.inspection.curves import flow, training_curves
+from pellucid.inspection.curves import flow, training_curves, training_points
 from pellucid.inspection.figures import attention_maps, confusion, head_table
 from pellucid.inspection.html import attention_map, picture, table, text
 from pellucid.inspection.measures import HeadTable
@@ -20,7 +21,7 @@ ODD = '<script>alert("1")</script> & \x00 \ud800 $x_ 猫'
 def test_any_text_is_only_text(check_page: Callable[[str], set[str]]) -> None:
     body = table([text("a")], [[text(ODD)], ["=" + text("sum")]]) + attention_map(torch.eye(2), [ODD, "b"],
                                                                                  ["c", ODD], ODD)
-    html = page(ODD, [("run", ODD)], [Section("one", ODD, ODD, body)])
+    html = page(ODD, [("run", ODD)], [Section("one", ODD, ODD, body)], "en")
     assert "<script" not in html
     assert "猫" in html
     assert check_page(html) == {"one"}
@@ -33,9 +34,44 @@ def test_what_is_written_on_a_colour_stands_out() -> None:
     assert style.ink((0.0, 0.0, 1.0)) == "white"  # blue
 
 
-def test_short_labels_stand_upright() -> None:
-    assert [style.is_upright(label) for label in ("a", "10", "春")] == [True] * 3
-    assert [style.is_upright(label) for label in ("cat", "春眠", "▁a")] == [False] * 3
+@pytest.mark.parametrize(("labels", "expected"), [
+    (["a", "10", "春"], ["flat", "flat", "flat"]), (["a", "cat", "▁a"], ["slanted"] * 3),
+    (["春", "不觉晓", "2026", "▁闻啼", "10"], ["flat", "stacked", "turned", "stacked", "flat"]), ([], [])])
+def test_labels_lie_so_that_they_can_be_read(labels: list[str], expected: list[str]) -> None:
+    assert style.lie_of(labels) == expected
+
+
+def labels_drawn(monkeypatch: pytest.MonkeyPatch, tokens: list[str]) -> list[tuple[str, float]]:
+    """The labels below the columns of a picture of attention, and by how many degrees they are turned."""
+    figures: list[Any] = []
+    monkeypatch.setattr("pellucid.inspection.figures.as_png", figures.append)
+    attention_maps([torch.eye(len(tokens))], tokens, tokens, ["head 1"], "title")
+    return [(label.get_text(), label.get_rotation()) for label in figures[0].axes[0].get_xticklabels()]
+
+
+def test_chinese_words_are_written_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert labels_drawn(monkeypatch, ["春眠", "不觉晓", "，"]) == [("春\n眠", 0), ("不\n觉\n晓", 0), ("，", 0)]
+    svg = attention_map(torch.eye(2), ["春眠", "闻"], ["春眠", "闻"], "head 1")
+    assert "rotate" not in svg
+    assert ">春</text>" in svg
+
+
+def test_long_words_slant(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert labels_drawn(monkeypatch, ["cat", "a"]) == [("cat", 45), ("a", 45)]
+    assert "rotate(-45" in attention_map(torch.eye(1), ["cat"], ["cat"], "head 1")
+
+
+@pytest.mark.parametrize(("text", "written", "degrees"), [
+    ("步长", "步\n长", 0), ("‖g‖₂，对数刻度", "‖g‖₂\n对\n数\n刻\n度", 0), ("step size", "step size", 90)])
+def test_no_axis_has_chinese_on_its_side(text: str, written: str, degrees: float) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axes = figure.add_subplot()
+    axes.set_ylabel(text)
+    with style.drawing():
+        style.as_png(figure)
+    assert (axes.yaxis.label.get_text(), axes.yaxis.label.get_rotation()) == (written, degrees)
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.1, 1.9], [0.04, 4.0], [1e-7, 3.0], [2.0, 2000.0]])
@@ -92,3 +128,28 @@ def test_training_with_and_without_the_flow(steps: list[int]) -> None:
     assert flow([event(step) for step in steps], "gradient_norms", "title", "norm") is None
     assert flow([event(1, gradient_norms={"a": 0.0})], "gradient_norms", "title", "norm") is None
     assert flow([event(1), *with_flow], "gradient_norms", "title", "norm") is not None  # recorded from some step on
+
+
+def test_scores_of_validations_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss, and each score whatever its name: accuracy, BLEU, exact matches."""
+    figures: list[Any] = []
+    monkeypatch.setattr("pellucid.inspection.curves.as_png", figures.append)
+    scores = [{"accuracy": 50.0, "macro_f1": 40.0}, {"accuracy": 75.0, "macro_f1": 60.0}]
+    validations = [{"event": "validation", "step": step, "loss": 1.0, "perplexity": 2.7, **one}
+                   for step, one in enumerate(scores, start=1)]
+    training_curves([event(1), event(2), *validations], "nats")
+    drawn = {line.get_label(): line.get_ydata().tolist() for axes in figures[0].axes for line in axes.get_lines()}
+    assert drawn["accuracy"] == [50.0, 75.0]
+    assert drawn["macro-F1"] == [40.0, 60.0]
+    training_curves([event(1), event(2)], "nats")
+    assert len(figures[1].axes) == len(figures[0].axes) - 1
+
+
+def test_metrics_of_any_kind_are_drawn_as_far_as_they_are_numbers() -> None:
+    odd = [event(1, loss="a", gradient_norm=float("nan"), gradient_norms=[1], update_ratios={"a": "b"}),
+           event(2, learning_rate=None), {"event": "validation", "step": 2, "loss": [], "x": {}}]
+    assert is_png(training_curves(odd, "nats"))
+    assert list(training_points(odd).rows) == [
+        ("train", "loss", 2, 1.0), ("train", "learning_rate", 1, 0.1), ("train", "gradient_norm", 2, 1.0)]
+    assert flow(odd, "gradient_norms", "title", "norm") is None
+    assert flow(odd, "update_ratios", "title", "norm") is None

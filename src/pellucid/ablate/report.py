@@ -143,4 +143,5 @@ def _html(study: Study, facts: Sequence[tuple[str, str]], words: Sequence[str], 
     return page(title_of(study), facts, [
         Section("words", "In words", "What the tests say.", "".join(map(paragraph, words))), first,
         Section("figures", "Figures", "Bands and intervals are over seeds.", pictures), *rest,
-        Section("commands", "The exact commands", "Each run alone; the study's own command runs them all.", commands)])
+        Section("commands", "The exact commands", "Each run alone; the study's own command runs them all.", commands)],
+        "en")

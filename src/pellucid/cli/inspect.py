@@ -13,10 +13,10 @@ from pellucid.cli.arguments import parse
 @dataclass
 class Inspect:
     """Look inside a run: what every head attends to and how much it matters, position encodings, training curves and
-    the flow of gradients, parameters, shapes; for a classifier its confusion matrix.
+    the flow of gradients, weights, parameters, shapes; for a classifier its confusion matrix.
 
-    Writes PNG files, and beside them a page, index.html, that holds them all and asks for nothing from anywhere. For
-    example: pellucid inspect runs/demo --text "the cat sleeps ."
+    Writes PNG files, the numbers of each as CSV, and a page, index.html, that holds them all and asks for nothing from
+    anywhere; in Chinese with PELLUCID_LANG=zh. For example: pellucid inspect runs/demo --text "the cat sleeps ."
     """
 
     run: tyro.conf.Positional[Path]
@@ -33,6 +33,7 @@ def main(program: str, words: Sequence[str]) -> int:
     """Draws everything, and says where the page is."""
     arguments = parse(Inspect, program, words)
     from pellucid.cli.remarks import tell_unknown
+    from pellucid.inspection.chinese import told
     from pellucid.inspection.inspect import inspect
     from pellucid.runs.run import load
     from pellucid.train.journal import Reporter
@@ -46,5 +47,7 @@ def main(program: str, words: Sequence[str]) -> int:
     if done.missing:
         print(f"pellucid: no font here has {' '.join(done.missing[:20])}: they are boxes in the PNG files, but not on "
               "the page\n  do:    install a font that has them, such as Noto Sans CJK for Chinese", file=sys.stderr)
-    print(f"{done.page}: open it in a browser\n{len(done.pictures)} figures beside it, as PNG")
+    print(told("{page}: open it in a browser").format(page=done.page))
+    print(told("{count} figures beside it as PNG, the numbers of each as CSV, and parameters.csv").format(
+        count=len(done.pictures)))
     return 0

@@ -1,48 +1,94 @@
-"""Training as pictures: loss, rate and gradient norm over steps, and the flow of gradients through the parts."""
+"""Training as pictures: loss, scores, rate and gradient norm over steps, and the flow of gradients through parts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pellucid.inspection.points import Points
 from pellucid.inspection.record import spoken
-from pellucid.inspection.style import COLOURS, SEQUENTIAL, as_png, drawing, log_scale
+from pellucid.inspection.style import SEQUENTIAL, as_png, drawing, drawn, drawn_name, line_of, log_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Events = Sequence[dict[str, Any]]
+Line = list[tuple[int, float]]  # updates and values
+_NO_SCORES = {"event", "step", "loss", "perplexity"}
+_NAMES = {"bleu": "BLEU", "macro_f1": "macro-F1"}  # of scores, where not their key
+
+
+def line(events: Events, event: str, key: str) -> Line:
+    """A number of the events of a kind over the updates, where it is one and finite."""
+    return [(one["step"], float(one[key])) for one in events if one["event"] == event and _is_number(one.get(key))]
+
+
+def recorded(events: Events, key: str) -> list[tuple[int, dict[str, float]]]:
+    """What was logged by part: the update, and the part's numbers."""
+    tables = [(one["step"], one[key]) for one in events if one["event"] == "train" and isinstance(one.get(key), dict)]
+    numbers = [(step, {part: float(value) for part, value in table.items() if _is_number(value)})
+               for step, table in tables]
+    return [(step, table) for step, table in numbers if table]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def scores(events: Events) -> dict[str, Line]:
+    """Every score of the validations besides the loss, in the order in which they come: percentages."""
+    names = dict.fromkeys(key for one in events if one["event"] == "validation" for key in one
+                          if key not in _NO_SCORES)
+    found = {name: line(events, "validation", name) for name in names}
+    return {name: points for name, points in found.items() if points}
+
+
+def training_points(events: Events) -> Points:
+    """All that the picture of training draws, and the perplexity."""
+    keys = [("train", key) for key in ("loss", "learning_rate", "gradient_norm")]
+    keys += [("validation", key) for key in ("loss", "perplexity", *scores(events))]
+    return Points(("event", "measure", "step", "value"),
+                  ((event, key, step, value) for event, key in keys for step, value in line(events, event, key)))
 
 
 def training_curves(events: Events, unit: str) -> bytes:
-    """Loss, learning rate and whole gradient norm over the updates, one below the other, as a PNG."""
+    """Loss, validation scores if there are some, learning rate and whole gradient norm over the updates, one below the
+    other, as a PNG."""
     from matplotlib.figure import Figure
 
-    train = [event for event in events if event["event"] == "train"]
-    validation = [event for event in events if event["event"] == "validation"]
+    scored = scores(events)
+    panels = ["loss", *["scores"] * bool(scored), "rate", "norm"]
     with drawing():
-        figure = Figure(figsize=(8.5, 8.2), layout="constrained")
-        loss, rate, norm = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 2))
-        _line(loss, train, "loss", "training, as minimised", 0)
-        _line(loss, validation, "loss", "validation, plain cross-entropy", 1)
-        _line(rate, train, "learning_rate", "", 0)
-        _line(norm, train, "gradient_norm", "", 0)
-        loss.set(title="Loss", ylabel=unit)
-        loss.legend()
-        rate.set(title="Learning rate", ylabel="step size")
-        rate.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
-        norm.set(title="Gradient norm, before clipping", ylabel="‖g‖₂, logarithmic", xlabel="update")
-        _logarithmic(norm, [event["gradient_norm"] for event in train if event.get("gradient_norm")])
-        for axes in (loss, rate, norm):
-            axes.grid(visible=True)
+        figure = Figure(figsize=(8.5, 8.2 + 2.2 * bool(scored)), layout="constrained")
+        axes = dict(zip(panels, figure.subplots(len(panels), 1, sharex=True, height_ratios=[
+            3 if panel == "loss" else 2 for panel in panels]), strict=True))
+        _draw(axes["loss"], line(events, "train", "loss"), drawn("training, as minimised"), 0)
+        _draw(axes["loss"], line(events, "validation", "loss"), drawn("validation, plain cross-entropy"), 1)
+        axes["loss"].set(title=drawn("Loss"), ylabel=drawn(unit))
+        axes["loss"].legend()
+        for i, (name, points) in enumerate(scored.items(), start=1):
+            _draw(axes["scores"], points, _NAMES.get(name) or drawn(name), i)
+        if scored:
+            axes["scores"].set(title=drawn("Validation scores"), ylabel="%")
+            axes["scores"].legend()
+        _draw(axes["rate"], line(events, "train", "learning_rate"), "", 0)
+        axes["rate"].set(title=drawn("Learning rate"), ylabel=drawn("step size"))
+        axes["rate"].ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
+        norms = line(events, "train", "gradient_norm")
+        _draw(axes["norm"], norms, "", 0)
+        axes["norm"].set(title=drawn("Gradient norm, before clipping"), ylabel=drawn("‖g‖₂, logarithmic"),
+                         xlabel=drawn("update"))
+        _logarithmic(axes["norm"], [value for _, value in norms if value > 0])
+        for one in axes.values():
+            one.grid(visible=True)
         return as_png(figure)
 
 
-def _line(axes: Axes, events: Events, key: str, label: str, colour: int) -> None:
-    points = [(event["step"], event[key]) for event in events if key in event]
-    marker = "o" if len(points) <= 30 else ""
-    axes.plot([x for x, _ in points], [y for _, y in points], color=COLOURS[colour], label=label, marker=marker,
-              markersize=4)
+def _draw(axes: Axes, points: Line, label: str, i: int) -> None:
+    colour, dash = line_of(i)
+    axes.plot([x for x, _ in points], [y for _, y in points], color=colour, linestyle=dash, label=label,
+              marker="o" if len(points) <= 30 else "", markersize=4)
 
 
 def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
@@ -54,6 +100,16 @@ def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
         axes.minorticks_off()
 
 
+def flow_points(events: Events, key: str) -> Points:
+    """`key` of every part over the updates."""
+    return Points(("step", "part", "value"), _flow_rows(events, key))
+
+
+def _flow_rows(events: Events, key: str) -> Iterator[tuple[object, ...]]:
+    for step, values in recorded(events, key):
+        yield from ((step, part, value) for part, value in values.items())
+
+
 def flow(events: Events, key: str, title: str, unit: str) -> bytes | None:
     """`key` of every part over the updates, as a PNG: a row a part, in the order of the model, grey where it is 0; None
     where the metrics have no such record."""
@@ -61,26 +117,24 @@ def flow(events: Events, key: str, title: str, unit: str) -> bytes | None:
     from matplotlib.figure import Figure
     from numpy import asarray, nan
 
-    recorded = [event for event in events if event["event"] == "train" and event.get(key)]
-    if not recorded:
-        return None
-    parts = list(dict.fromkeys(part for event in recorded for part in event[key]))
-    values = asarray([[event[key].get(part) or nan for event in recorded] for part in parts])
-    steps = [event["step"] for event in recorded]
+    found = recorded(events, key)
+    parts = list(dict.fromkeys(part for _, values in found for part in values))
+    values = asarray([[each.get(part) or nan for _, each in found] for part in parts])
     positive = values[values > 0].tolist()
     if not positive:
         return None
     low, high, ticks = log_scale(positive)
+    steps = [step for step, _ in found]
     with drawing():
         figure = Figure(figsize=(8.5, 0.3 * len(parts) + 1.6), layout="constrained")
         axes = figure.add_subplot()
         edges = [steps[0] - (steps[1] - steps[0] if len(steps) > 1 else 1), *steps]
         image = axes.pcolormesh(edges, range(len(parts) + 1), values, cmap=SEQUENTIAL, norm=LogNorm(low, high))
         axes.set_facecolor("#cccccc")
-        axes.set_yticks([i + 0.5 for i in range(len(parts))], [spoken(part) for part in parts])
+        axes.set_yticks([i + 0.5 for i in range(len(parts))], [drawn_name(spoken(part)) for part in parts])
         axes.invert_yaxis()
         axes.tick_params(axis="y", length=0)
-        axes.set(title=title, xlabel="update", xlim=(edges[0], edges[-1]))
+        axes.set(title=title, xlabel=drawn("update"), xlim=(edges[0], edges[-1]))
         bar = figure.colorbar(image, ax=axes, label=unit, ticks=ticks, format="{x:g}")
         bar.minorticks_off()
         return as_png(figure)

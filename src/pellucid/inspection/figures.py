@@ -14,7 +14,18 @@ from pellucid.files import write_bytes
 from pellucid.inspection.examples import attend, encode, token_names
 from pellucid.inspection.measures import HeadTable
 from pellucid.inspection.record import spoken
-from pellucid.inspection.style import DIVERGING, SEQUENTIAL, as_png, drawing, ink, is_upright, letters
+from pellucid.inspection.style import (
+    DIVERGING,
+    SEQUENTIAL,
+    Lie,
+    as_png,
+    drawing,
+    drawn,
+    drawn_name,
+    ink,
+    letters,
+    lie_of,
+)
 from pellucid.model.transformer import Transformer
 from pellucid.runs.run import Run
 
@@ -38,7 +49,7 @@ def draw_cross_attention(run: Run, source: str, target: str, path: Path) -> None
     layers = [weights[name].mean(0) for name in weights if name.endswith("cross_attention")]
     write_bytes(path, attention_maps(
         layers, token_names(run.tokenizers.target, target_ids), token_names(run.tokenizers.source, source_ids),
-        [f"decoder layer {i + 1}" for i in range(len(layers))], "Cross-attention, mean over heads"))
+        [drawn_name(f"decoder layer {i + 1}") for i in range(len(layers))], drawn("Cross-attention, mean over heads")))
 
 
 def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequence[str], names: Sequence[str],
@@ -51,8 +62,8 @@ def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequenc
     wide, high = max(1.6, cell * len(columns)), max(0.6, cell * len(rows))
     across = max(1, min(4, len(maps), int(_WIDEST / wide)))
     down = -(-len(maps) // across)
-    left, below = (0.09 * max(map(letters, side), default=0) for side in (rows, columns))
-    size = (max((wide + 0.15) * across + left + 1.5, 0.1 * len(title) + 0.5), (high + 0.45) * down + below + 0.8)
+    left, below = 0.09 * max(map(letters, rows), default=0), max(map(_height, columns, lie_of(columns)), default=0)
+    size = (max((wide + 0.15) * across + left + 1.5, 0.1 * letters(title) + 0.5), (high + 0.45) * down + below + 0.8)
     with drawing():
         figure = Figure(figsize=size, layout="compressed")
         figure.suptitle(title)
@@ -62,21 +73,32 @@ def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequenc
         for place, matrix, name in zip(axes, maps, names):
             image = place.imshow(matrix.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="equal")
             _label(place, rows, columns)
-            place.set(title=name, xlabel="attends to",
-                      ylabel="while reading" if tuple(rows) == tuple(columns) else "while writing")
+            place.set(title=name, xlabel=drawn("attends to"),
+                      ylabel=drawn("while reading" if tuple(rows) == tuple(columns) else "while writing"))
             place.label_outer()
         tall = min(4.0, high * down)
-        figure.colorbar(image, ax=list(axes[:len(maps)]), label="attention weight", shrink=tall / size[1],
+        figure.colorbar(image, ax=list(axes[:len(maps)]), label=drawn("attention weight"), shrink=tall / size[1],
                         aspect=tall / _BAR, pad=0.02)
         return as_png(figure)
 
 
 def _label(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
     axes.set_yticks(range(len(rows)), rows, fontsize=9, parse_math=False)  # a $ is a dollar
-    axes.set_xticks(range(len(columns)), columns, fontsize=9, parse_math=False)
-    for tick, column in zip(axes.xaxis.get_major_ticks(), columns, strict=True):
-        tick.label1.set_rotation(0 if is_upright(column) else 90)
+    lies = lie_of(columns)
+    written = ["\n".join(column) if lie == "stacked" else column for column, lie in zip(columns, lies, strict=True)]
+    axes.set_xticks(range(len(columns)), written, fontsize=9, parse_math=False, linespacing=1.0)
+    for tick, lie in zip(axes.xaxis.get_major_ticks(), lies, strict=True):
+        if lie == "slanted":
+            tick.label1.set(rotation=45, rotation_mode="anchor", horizontalalignment="right")
+        elif lie == "turned":
+            tick.label1.set_rotation(90)
     axes.tick_params(length=0)
+
+
+def _height(column: str, lie: Lie) -> float:
+    """Inches that the label of a column takes below it."""
+    length = 0.09 * letters(column)
+    return {"flat": 0.15, "stacked": 0.13 * len(column), "turned": length, "slanted": 0.7 * length + 0.1}[lie]
 
 
 def head_table(table: HeadTable, title: str, unit: str, signed: bool = False) -> bytes:
@@ -96,9 +118,9 @@ def head_table(table: HeadTable, title: str, unit: str, signed: bool = False) ->
         sure = None if table.errors is None else (table.values.abs() > 2 * table.errors).tolist()
         _write(axes, image.to_rgba(table.values.numpy()), written, sure)
         axes.set_xticks(range(heads), [str(i + 1) for i in range(heads)])
-        axes.set_yticks(range(rows), [spoken(name) for name in table.rows])
+        axes.set_yticks(range(rows), [drawn_name(spoken(name)) for name in table.rows])
         axes.tick_params(length=0)
-        axes.set(xlabel="head", title=title)
+        axes.set(xlabel=drawn("head"), title=title)
         figure.colorbar(image, ax=axes, label=unit, aspect=0.36 * rows / _BAR)
         return as_png(figure)
 
@@ -108,9 +130,9 @@ def confusion(counts: Sequence[Sequence[int]], labels: Sequence[str], title: str
     from matplotlib.figure import Figure
 
     side = max(2.0, 0.6 * len(labels))
-    margin = 0.09 * max(map(letters, labels), default=0)
+    left, below = 0.09 * max(map(letters, labels), default=0), max(map(_height, labels, lie_of(labels)), default=0)
     with drawing():
-        figure = Figure(figsize=(max(side + margin, 0.09 * len(title)) + 1.6, side + margin + 1.0),
+        figure = Figure(figsize=(max(side + left, 0.09 * letters(title)) + 1.6, side + below + 1.0),
                         layout="compressed")
         axes = figure.add_subplot()
         table = torch.tensor(counts, dtype=torch.float64)
@@ -118,8 +140,8 @@ def confusion(counts: Sequence[Sequence[int]], labels: Sequence[str], title: str
         image = axes.imshow(share.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=100)
         _write(axes, image.to_rgba(share.numpy()), [[f"{count:,}" for count in row] for row in counts], None)
         _label(axes, labels, labels)
-        axes.set(xlabel="predicted", ylabel="true", title=title)
-        figure.colorbar(image, ax=axes, label="% of the true label", aspect=side / _BAR)
+        axes.set(xlabel=drawn("predicted"), ylabel=drawn("true"), title=title)
+        figure.colorbar(image, ax=axes, label=drawn("% of the true label"), aspect=side / _BAR)
         return as_png(figure)
 
 

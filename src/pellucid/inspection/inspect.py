@@ -1,4 +1,4 @@
-"""`pellucid inspect`: everything there is to see of a run, as PNG files and one page."""
+"""`pellucid inspect`: everything there is to see of a run, as PNG files, their numbers as CSV, and one page."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,18 +7,25 @@ from pathlib import Path
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import make_folder, read_json, write_bytes, write_text
 from pellucid.inspection import sections
+from pellucid.inspection.chinese import told
+from pellucid.inspection.curves import Events
 from pellucid.inspection.examples import Example, choose, encode, first_pairs, look_at
 from pellucid.inspection.measures import HeadMeasures, entropy_and_distance, importance
 from pellucid.inspection.page import Save, Section, page
+from pellucid.inspection.points import Points, as_csv
 from pellucid.inspection.position_section import positions
 from pellucid.inspection.shapes import shapes
 from pellucid.inspection.style import missing_glyphs
+from pellucid.inspection.weight_section import weights
+from pellucid.inspection.weights import as_points
+from pellucid.language import language
 from pellucid.runs.run import Run
+from pellucid.train.journal import read_metrics
 
 _SENTENCES = 3
 _LOOKED_THROUGH = 200  # pairs of the test split, for sentences of a readable length
 _FOR_LOOKING = 50  # of the measured pairs, for entropy and distance
-PAGE = "index.html"
+PAGE, PARAMETERS = "index.html", "parameters.csv"
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,8 @@ class Inspection:
 
 
 def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable[[str], None]) -> Inspection:
-    """Writes the figures and the page of a run into the folder `out`; older ones of the same names are replaced.
+    """Writes the figures of a run, the numbers of each, and the page into the folder `out`; older ones of the same
+    names are replaced.
 
     Args:
         texts: sentences to look at; a few of the test (else validation) data if there are none.
@@ -50,8 +58,9 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
     make_folder(out)
     names: list[str] = []
 
-    def save(name: str, png: bytes) -> bytes:
+    def save(name: str, png: bytes, points: Points) -> bytes:
         write_bytes(out / f"{name}.png", png)
+        write_text(out / f"{name}.csv", as_csv(points))
         names.append(f"{name}.png")
         say(f"{name}.png")
         return png
@@ -59,18 +68,29 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
     examples, origin = _examples(run, texts, say)
     labels = [token for one in examples for token in (*one.source_tokens, *one.written)]
     missing = missing_glyphs([*labels, *run.tokenizers.labels])
-    note = origin if not missing else (
-        f"{origin} No font on the machine that drew the PNG files has {' '.join(missing[:40])}, so they are boxes "
-        "there; on this page they are text, in the fonts of its reader.")
+    note = origin if not missing else f"{origin} " + told(
+        "No font on the machine that drew the PNG files has {characters}, so they are boxes there; on this page they "
+        "are text, in the fonts of its reader.").format(characters=" ".join(missing[:40]))
+    events, damage = _events(run)
+    weighed, each = weights(run, events, save)
+    write_text(out / PARAMETERS, as_csv(as_points(each)))
     steps = shapes(run, *encode(run, [(examples[0].source, examples[0].output)])[0])
     found: list[Section | None] = [
         sections.attention(examples, note, save), _heads(run, pairs, say, save), positions(run, save),
-        sections.training(run, save), sections.parameters(run), sections.shapes(steps, run),
+        sections.training(run, events, damage, save), weighed, sections.parameters(run), sections.shapes(steps, run),
         sections.confusion(run, save)]
-    html = page(f"Inside {run.folder.name or run.folder.resolve().name}", _facts(run),
-                [section for section in found if section is not None])
+    html = page(told("Inside {run}").format(run=run.folder.name or run.folder.resolve().name), _facts(run),
+                [section for section in found if section is not None], language())
     write_text(out / PAGE, html)
     return Inspection(out / PAGE, tuple(names), missing)
+
+
+def _events(run: Run) -> tuple[Events, str]:
+    """What metrics.jsonl tells, or what is wrong with it."""
+    try:
+        return read_metrics(run.folder / "metrics.jsonl"), ""
+    except CheckpointError as error:
+        return [], error.what
 
 
 def _examples(run: Run, texts: Sequence[str], say: Callable[[str], None]) -> tuple[list[Example], str]:
@@ -84,10 +104,10 @@ def _examples(run: Run, texts: Sequence[str], say: Callable[[str], None]) -> tup
             raise ConfigError("there is no sentence to look at", where=str(run.folder), why=sample.reason,
                               fix="give one or more: --text 'a sentence'")
         wanted = list(choose(run, sample.pairs, _SENTENCES))
-        origin = f"The sentences are from the {sample.split} data."
+        origin = told("The sentences are from the {split} data.").format(split=told(sample.split))
     examples = []
     for number, (source, reference) in enumerate(wanted, start=1):
-        say(f"sentence {number} of {len(wanted)}")
+        say(told("sentence {number} of {count}").format(number=number, count=len(wanted)))
         examples.append(look_at(run, source, reference))
     return examples, origin
 
@@ -95,30 +115,33 @@ def _examples(run: Run, texts: Sequence[str], say: Callable[[str], None]) -> tup
 def _heads(run: Run, count: int, say: Callable[[str], None], save: Save) -> Section:
     unit = sections.unit_of(run)
     if count == 0:
-        return sections.heads(None, "The heads were not measured: --pairs 0 asked for none.", unit, save)
+        return sections.heads(None, told("The heads were not measured: --pairs 0 asked for none."), unit, save)
     sample = first_pairs(run, ("validation", "test"), count)
     if not sample.pairs:
-        return sections.heads(None, f"The heads could not be measured: {sample.reason}.", unit, save)
+        about = told("The heads could not be measured: {reason}.").format(reason=sample.reason)
+        return sections.heads(None, about, unit, save)
     pairs = encode(run, sample.pairs)
-    say(f"heads on {len(pairs):,} {sample.split} pairs")
-    seen = pairs[:_FOR_LOOKING]
-    about = (f"Measured on the first {len(pairs):,} pairs of the {sample.split} data with their given targets, entropy "
-             f"and distance on the first {len(seen):,}.")
+    split, seen = told(sample.split), pairs[:_FOR_LOOKING]
+    say(told("heads on {pairs:,} {split} pairs").format(pairs=len(pairs), split=split))
+    about = told("Measured on the first {pairs:,} pairs of the {split} data with their given targets, entropy and "
+                 "distance on the first {seen:,}.").format(pairs=len(pairs), split=split, seen=len(seen))
     measured = HeadMeasures(*entropy_and_distance(run, seen), *importance(run, pairs, say))
     return sections.heads(measured, about, unit, save)
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
     config, model = run.config, run.config.model
-    layers = f"{model.encoder_layers} encoder"
-    layers += "" if config.task == "classification" else f" + {model.decoder_layers} decoder"
-    facts = [("run", str(run.folder)), ("task", config.task),
-             ("model", f"{layers} layers, D = {model.d_model}, {model.n_heads} heads, positions {model.position}, norm "
-                       f"{model.norm}, residual {model.residual}, attention {model.attention}"),
-             ("parameters", f"{sum(p.numel() for p in run.model.parameters()):,}")]
+    layers = told("{encoder} encoder layers" if config.task == "classification" else
+                  "{encoder} encoder + {decoder} decoder layers")
+    parts = told("D = {d_model}, {n_heads} heads, positions {position}, norm {norm}, residual {residual}, attention "
+                 "{attention}").format_map(vars(model))
+    facts = [(told("run"), str(run.folder)), (told("task"), config.task),
+             (told("model"), layers.format(encoder=model.encoder_layers, decoder=model.decoder_layers) + told(", ")
+              + parts), (told("parameters"), f"{sum(p.numel() for p in run.model.parameters()):,}")]
     try:
         best = read_json(run.folder / "best.json")
-        facts.append(("checkpoint", f"{best['checkpoint']}, validation {best['monitor']} {best['score']:.4f}"))
+        facts.append((told("checkpoint"), told("{checkpoint}, validation {monitor} {score:.4f}").format(
+            checkpoint=best["checkpoint"], monitor=best["monitor"], score=best["score"])))
     except (CheckpointError, KeyError, TypeError, ValueError):
         pass
     return facts

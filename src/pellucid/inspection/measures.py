@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.data.batching import pad
+from pellucid.inspection.chinese import named, told
 from pellucid.inspection.examples import Ids, attend
 from pellucid.inspection.record import attentions, spoken, without_head
 from pellucid.model.classifier import Classifier
@@ -81,7 +82,7 @@ def importance(run: Run, pairs: Sequence[Pair], progress: Callable[[str], None])
     values, errors = torch.zeros(len(names), heads), torch.zeros(len(names), heads)
     for row, name in enumerate(names):
         for head in range(heads):
-            progress(f"leaving out {spoken(name)}, head {head + 1}")
+            progress(told("leaving out {name}, head {number}").format(name=named(spoken(name)), number=head + 1))
             with without_head(run.model, name, head):
                 change = losses(run, pairs)[0] - whole
             mean = change.sum() / tokens.sum()
@@ -119,18 +120,25 @@ class Part:
 
 def parameters_by_part(model: nn.Module) -> list[Part]:
     """Each part's parameters, in the order of the model; a matrix with several uses counts once and names them all."""
-    names: dict[int, list[str]] = {}
-    tensors: dict[int, nn.Parameter] = {}
-    for name, tensor in model.named_parameters(remove_duplicate=False):
-        names.setdefault(id(tensor), []).append(name)
-        tensors[id(tensor)] = tensor
     totals: dict[str, list[int]] = {}
-    for key, tensor in tensors.items():
-        part = " = ".join(dict.fromkeys(_part(name) for name in names[key]))
-        total = totals.setdefault(part, [0, 0])
+    for names, tensor in tensors_of(model):
+        total = totals.setdefault(part_named(names), [0, 0])
         total[0] += tensor.numel()
         total[1] += tensor.numel() * tensor.element_size()
     return [Part(name, count, size) for name, (count, size) in totals.items()]
+
+
+def tensors_of(model: nn.Module) -> list[tuple[tuple[str, ...], nn.Parameter]]:
+    """Every parameter once, in the order of the model, with all the names that it has."""
+    names: dict[nn.Parameter, list[str]] = {}
+    for name, tensor in model.named_parameters(remove_duplicate=False):
+        names.setdefault(tensor, []).append(name)
+    return [(tuple(uses), tensor) for tensor, uses in names.items()]
+
+
+def part_named(names: Sequence[str]) -> str:
+    """The part of a parameter with these names, as people say it; all parts that it serves."""
+    return " = ".join(dict.fromkeys(map(_part, names)))
 
 
 def _part(name: str) -> str:

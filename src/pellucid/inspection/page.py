@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pellucid.inspection.html import text
+from pellucid.inspection.points import Points
 
 _STYLE = """
 :root { color-scheme: light; --ink: #1b1b1f; --soft: #5b5b66; --line: #d9d9e0; --mark: #0072b2; }
@@ -47,7 +48,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 """
 
 
-Save = Callable[[str, bytes], bytes]  # keeps a picture under a name, and gives it back
+Save = Callable[[str, bytes, Points], bytes]  # keeps a picture and its numbers under a name, and gives it back
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,18 @@ class Section:
     body: str
 
 
-def page(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
+def page(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section], language: str) -> str:
     """The whole document.
 
     Args:
-        title: plain text.  facts: names and values, plain text.
+        title: plain text.  facts: names and values, plain text.  language: that it is in, as HTML has it.
     """
     links = "\n".join(f'<a href="#{section.anchor}">{text(section.title)}</a>' for section in sections)
     told = "\n".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>" for name, value in facts)
     body = "\n".join(f'<section id="{section.anchor}">\n<h2>{text(section.title)}</h2>\n'
                      f'<p class="lead">{text(section.lead)}</p>\n{section.body}\n</section>' for section in sections)
     return f"""<!DOCTYPE html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
@@ -86,7 +87,7 @@ def page(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Sectio
 <dl>
 {told}
 </dl>
-<nav aria-label="Sections">
+<nav>
 {links}
 </nav>
 </header>

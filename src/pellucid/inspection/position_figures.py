@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from pellucid.inspection.positions import by_distance
-from pellucid.inspection.style import DIVERGING, as_png, drawing, line_of
+from pellucid.inspection.style import DIVERGING, as_png, drawing, drawn, line_of, stand
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NEAR = 32  # tokens, that curves of a bias show on either side
+_FEW = 24  # points of a curve that are marked each
 
 
 def encoding(matrix: Tensor, title: str) -> bytes:
@@ -29,14 +30,16 @@ def encoding(matrix: Tensor, title: str) -> bytes:
         places = figure.subplot_mosaic([["matrix", "matrix"], ["curves", "cosine"]], width_ratios=(1.4, 1))
         image = places["matrix"].imshow(matrix.numpy(), aspect="auto", cmap=DIVERGING, vmin=-limit, vmax=limit,
                                         interpolation="nearest")
-        places["matrix"].set(title="Added to the embedding at each position", xlabel="feature", ylabel="position")
-        figure.colorbar(image, ax=places["matrix"], label="value", aspect=20)
+        places["matrix"].set(title=drawn("Added to the embedding at each position"), xlabel=drawn("feature"),
+                             ylabel=drawn("position"))
+        figure.colorbar(image, ax=places["matrix"], label=drawn("value"), aspect=20)
         features = [int(width * share) // 2 * 2 for share in (0, 0.1, 0.2, 0.35, 0.5)]
-        _curves(places["curves"], matrix, features, "feature", "value")
+        _curves(places["curves"], matrix, features, drawn("Some of the features"), drawn("feature"), drawn("value"))
         unit = torch.nn.functional.normalize(matrix, dim=-1)
         image = places["cosine"].imshow((unit @ unit.T).numpy(), cmap=DIVERGING, vmin=-1, vmax=1)
-        places["cosine"].set(title="Similarity of positions", xlabel="position", ylabel="position")
-        figure.colorbar(image, ax=places["cosine"], label="cosine similarity", shrink=0.75)
+        places["cosine"].set(title=drawn("Similarity of positions"), xlabel=drawn("position"),
+                             ylabel=drawn("position"))
+        figure.colorbar(image, ax=places["cosine"], label=drawn("cosine similarity"), shrink=0.75)
         for name in ("matrix", "cosine"):
             _count(places[name], "both")
         return as_png(figure)
@@ -54,23 +57,25 @@ def rotation(cosines: Tensor, title: str) -> bytes:
         places = figure.subplot_mosaic([["matrix", "matrix"], ["curves", "product"]])
         image = places["matrix"].imshow(cosines.T.numpy(), aspect="auto", cmap=DIVERGING, vmin=-1, vmax=1,
                                         interpolation="nearest")
-        places["matrix"].set(title="Rotation of each pair of features", xlabel="position", ylabel="pair of features")
+        places["matrix"].set(title=drawn("Rotation of each pair of features"), xlabel=drawn("position"),
+                             ylabel=drawn("pair of features"))
         _count(places["matrix"], "both")
-        figure.colorbar(image, ax=places["matrix"], label="cos(angle)", aspect=20)
-        _curves(places["curves"], cosines, [int(pairs * share) for share in (0, 0.125, 0.25, 0.5, 0.75)], "pair",
-                "cos(angle)")
+        figure.colorbar(image, ax=places["matrix"], label=drawn("cos(angle)"), aspect=20)
+        _curves(places["curves"], cosines, [int(pairs * share) for share in (0, 0.125, 0.25, 0.5, 0.75)],
+                drawn("Some of the pairs"), drawn("pair"), drawn("cos(angle)"))
         places["product"].plot(cosines.mean(1).numpy(), color=line_of(0)[0])
-        places["product"].set(title="q·k of equal vectors", xlabel="distance (tokens)", ylabel="q·k, 1 at distance 0")
+        places["product"].set(title=drawn("q·k of equal vectors"), xlabel=drawn("distance (tokens)"),
+                              ylabel=drawn("q·k, 1 at distance 0"))
         places["product"].grid(visible=True)
         return as_png(figure)
 
 
-def _curves(axes: Axes, matrix: Tensor, columns: Sequence[int], what: str, unit: str) -> None:
+def _curves(axes: Axes, matrix: Tensor, columns: Sequence[int], title: str, what: str, unit: str) -> None:
     """Some columns of a matrix [positions, columns] as lines over the positions."""
     for i, column in enumerate(dict.fromkeys(columns)):
         colour, dash = line_of(i)
         axes.plot(matrix[:, column].numpy(), color=colour, linestyle=dash, label=f"{column}")
-    axes.set(title=f"Some of the {what}s", xlabel="position", ylabel=unit)
+    axes.set(title=title, xlabel=drawn("position"), ylabel=unit)
     axes.legend(title=what, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.grid(visible=True)
     _count(axes, "x")
@@ -82,29 +87,37 @@ def _count(axes: Axes, which: Literal["x", "both"]) -> None:
 
 
 def bias_matrices(biases: Sequence[Tensor], names: Sequence[str], title: str) -> bytes:
-    """Biases [H, L, L]: a row an attention, a column a head, one scale for all."""
+    """Biases [H, L, L]: a row an attention, a column a head, one scale for all; nothing where they are NaN."""
     from matplotlib.figure import Figure
 
-    heads, limit = biases[0].shape[0], max(float(bias.abs().max()) for bias in biases) or 1.0
+    heads, limit = biases[0].shape[0], max(float(bias.nan_to_num().abs().max()) for bias in biases) or 1.0
     with drawing():
         figure = Figure(figsize=(min(10.0, 1.5 * heads + 2.6), min(1.5, 8.0 / heads) * len(biases) + 1.4),
                         layout="constrained")
         figure.suptitle(title)
-        axes = figure.subplots(len(biases), heads, squeeze=False, sharex=True, sharey=True)
+        axes = figure.subplots(len(biases), heads, squeeze=False, sharex="row", sharey="row")
         for row, (bias, name) in enumerate(zip(biases, names, strict=True)):
             for head in range(heads):
                 image = axes[row][head].imshow(bias[head].numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit)
                 if row == 0:
-                    axes[row][head].set_title(f"head {head + 1}", fontsize=9)
+                    axes[row][head].set_title(drawn("head {number}").format(number=head + 1), fontsize=9)
+                _count(axes[row][head], "both")
             axes[row][0].set_ylabel(name, fontsize=9)
-        figure.supxlabel("position of the key", fontsize=10)
-        figure.supylabel("position of the query", fontsize=10)
-        figure.colorbar(image, ax=axes, label="added to the score", shrink=0.9)
+        figure.supxlabel(drawn("position of the key"), fontsize=10)
+        stand(figure.supylabel(drawn("position of the query"), fontsize=10), "left")
+        figure.colorbar(image, ax=axes, label=drawn("added to the score"), shrink=0.9)
         return as_png(figure)
 
 
-def bias_curves(biases: Sequence[Tensor], names: Sequence[str], causal: Sequence[bool], title: str) -> bytes:
-    """The same biases over the distance: a panel an attention, a line a head; a causal one never sees ahead."""
+def near(bias: Tensor) -> tuple[Tensor, Tensor]:
+    """`by_distance` as far as the curves go, and where the bias is not NaN."""
+    distances, values = by_distance(bias)
+    kept = (distances.abs() <= _NEAR) & ~values[0].isnan()
+    return distances[kept], values[:, kept]
+
+
+def bias_curves(biases: Sequence[Tensor], names: Sequence[str], title: str) -> bytes:
+    """The same biases over the distance: a panel an attention, a line a head."""
     from matplotlib.figure import Figure
 
     across = min(2, len(biases))
@@ -115,16 +128,17 @@ def bias_curves(biases: Sequence[Tensor], names: Sequence[str], causal: Sequence
         axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flatten()
         for spare in axes[len(biases):]:
             spare.set_visible(False)
-        for place, bias, name, hides_future in zip(axes, biases, names, causal):
-            distances, values = by_distance(bias)
-            kept = (distances >= -_NEAR) & (distances <= (0 if hides_future else _NEAR))
+        for place, bias, name in zip(axes, biases, names, strict=False):
+            distances, values = near(bias)
             for head, line in enumerate(values):
                 colour, dash = line_of(head)
-                place.plot(distances[kept].numpy(), line[kept].numpy(), color=colour, linestyle=dash,
-                           label=f"head {head + 1}", drawstyle="steps-mid")
+                place.plot(distances.numpy(), line.numpy(), color=colour, linestyle=dash, drawstyle="steps-mid",
+                           label=drawn("head {number}").format(number=head + 1),
+                           marker="o" if len(distances) <= _FEW else "", markersize=3)
             place.set_title(name, fontsize=10)
             place.grid(visible=True)
+            _count(place, "x")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=9)
-        figure.supxlabel("position of the key − position of the query (tokens)", fontsize=10)
-        figure.supylabel("added to the score", fontsize=10)
+        figure.supxlabel(drawn("position of the key − position of the query (tokens)"), fontsize=10)
+        stand(figure.supylabel(drawn("added to the score"), fontsize=10), "left")
         return as_png(figure)

@@ -1,10 +1,53 @@
 """Positions as numbers to draw: what each scheme adds, turns or prefers, asked of the model's own parts."""
 
+from dataclasses import dataclass
+from random import Random
+
 import torch
 from torch import Tensor
 
+from pellucid.data.encoding import source_ids
+from pellucid.data.span_corruption import corrupt_rows
+from pellucid.inspection.examples import first_pairs
+from pellucid.model.classifier import Classifier
+from pellucid.nn.attention_pattern import causal, full, window
 from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.positional_encoding import LearnedPosition, Position
+from pellucid.runs.run import Run
+
+_LOOKED_AT = 2000  # training pairs
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How long the sequences were that the model was trained on, in tokens; 0 where that cannot be told.
+
+    Attributes:
+        pairs: how many were looked at.  reason: why it cannot be told.
+    """
+
+    source: int
+    target: int
+    pairs: int
+    reason: str = ""
+
+
+def trained_lengths(run: Run) -> Trained:
+    """The longest of the first training pairs, as training reads them: nothing is learned of positions beyond those of
+    the longest of all, which is no shorter."""
+    config, limit = run.config, run.config.model.max_length
+    sample = first_pairs(run, ("train",), _LOOKED_AT)
+    sources = source_ids([a for a, _ in sample.pairs], run.tokenizers, isinstance(run.model, Classifier))
+    targets = ([[0]] * len(sources) if isinstance(run.model, Classifier) else
+               [[*ids, 0] for ids in run.tokenizers.target.encode_batch([b for _, b in sample.pairs])])
+    if config.data.objective == "span_corruption":
+        sources, targets = corrupt_rows(sources, targets, Random(0))
+    lengths = [(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    if config.data.too_long == "drop":
+        lengths = [pair for pair in lengths if max(pair) <= limit]
+    if not lengths:
+        return Trained(0, 0, 0, sample.reason or "every training text is too long")
+    return Trained(min(limit, max(a for a, _ in lengths)), min(limit, max(b for _, b in lengths)), len(lengths))
 
 
 def longest(position: Position, wanted: int) -> int:
@@ -40,6 +83,13 @@ def bias_matrix(attention: MultiHeadAttention, length: int) -> Tensor:
     bias = attention.position.bias(query, at, at)
     assert bias is not None
     return bias[0].float().cpu()
+
+
+def seen(bias: Tensor, is_causal: bool, size: int | None) -> Tensor:
+    """A bias [H, L, L] where attention looks at all: NaN where causality, or a window of this size, hides the key."""
+    at = torch.arange(bias.shape[-1])
+    mask = ((causal if is_causal else full)(at, at) & window(at, at, size)).mask
+    return bias if mask is None else bias.masked_fill(~mask[0], torch.nan)
 
 
 def by_distance(bias: Tensor) -> tuple[Tensor, Tensor]:

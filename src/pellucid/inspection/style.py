@@ -7,14 +7,18 @@ import io
 import logging
 import math
 import re
-import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pellucid.inspection.chinese import named, told
+from pellucid.language import columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.ft2font import FT2Font
+    from matplotlib.text import Text
     from matplotlib.ticker import LogLocator
 
 # Okabe and Ito 2008, yellow left out: it is hard to see on white.
@@ -22,6 +26,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#0
 LINES = ("-", "--", ":", "-.")  # a second turn through the colours has another dash
 SEQUENTIAL, DIVERGING = "YlGnBu", "PuOr_r"  # ColorBrewer's; both are told apart without red or green
 DOTS_PER_INCH = 110
+Lie = Literal["flat", "stacked", "turned", "slanted"]  # of a label
 
 _CJK = re.compile(r"noto ?sans ?(mono ?)?cjk|source ?han|wenquanyi|droid ?sans ?fallback|simhei|simsun|yahei|pingfang|"
                   r"heiti|songti|uming|ukai|arial ?unicode|ipa(ex)?gothic|takao|unifont", re.IGNORECASE)
@@ -43,12 +48,22 @@ def ink(colour: Sequence[float]) -> str:
 
 def letters(label: str) -> int:
     """How wide a label is, in letters; a Chinese character and the ▁ of SentencePiece are as wide as two."""
-    return sum(2 if c == "▁" or unicodedata.east_asian_width(c) in "WF" else 1 for c in label)
+    return columns(label) + label.count("▁")
 
 
-def is_upright(label: str) -> bool:
-    """Whether a label fits over a column as it is: two letters or one Chinese character; longer ones are turned."""
-    return letters(label) <= 2
+def lie_of(labels: Sequence[str]) -> list[Lie]:
+    """How each label of the columns of a picture is written: as it is where all are two letters or one Chinese
+    character; slanted, all of them, so that none lies on another; where at least half are Chinese, these from top to
+    bottom and longer ones of other letters turned, as in Chinese print."""
+    if all(letters(label) <= 2 for label in labels):
+        return ["flat"] * len(labels)
+    if 2 * sum(map(_is_chinese, labels)) < len(labels):
+        return ["slanted"] * len(labels)
+    return ["flat" if letters(label) <= 2 else "stacked" if _is_chinese(label) else "turned" for label in labels]
+
+
+def _is_chinese(label: str) -> bool:
+    return 2 * sum(columns(character) == 2 for character in label) > len(label)
 
 
 def log_scale(values: Sequence[float]) -> tuple[float, float, LogLocator]:
@@ -79,16 +94,29 @@ def families() -> tuple[str, ...]:
 
 def missing_glyphs(texts: Iterable[str]) -> str:
     """The characters of the texts that no font here can draw, each once, in order."""
+    wanted = sorted({c for text in texts for c in text if not c.isspace()})
+    for family in families():
+        if wanted:
+            wanted = [c for c in wanted if not _font(family).get_char_index(ord(c))]
+    return "".join(wanted)
+
+
+@cache
+def _font(family: str) -> FT2Font:
     from matplotlib.font_manager import FontProperties, fontManager
     from matplotlib.ft2font import FT2Font
 
-    wanted = sorted({c for text in texts for c in text if not c.isspace()})
-    for family in families():
-        if not wanted:
-            break
-        font = FT2Font(fontManager.findfont(FontProperties(family=[family])))
-        wanted = [c for c in wanted if not font.get_char_index(ord(c))]
-    return "".join(wanted)
+    return FT2Font(fontManager.findfont(FontProperties(family=[family])))
+
+
+def drawn(sentence: str) -> str:
+    """What `told` makes of it, for a picture: English where no font here can draw the Chinese."""
+    return sentence if missing_glyphs([told(sentence)]) else told(sentence)
+
+
+def drawn_name(name: str) -> str:
+    """What `named` makes of it, for a picture, likewise."""
+    return name if missing_glyphs([named(name)]) else named(name)
 
 
 @contextlib.contextmanager
@@ -112,8 +140,18 @@ def drawing() -> Iterator[None]:
         log.setLevel(level)
 
 
+def stand(label: Text, side: Literal["left", "right"]) -> None:
+    """A label on this side of an axis, if there is Chinese in it, is written from top to bottom, what is not Chinese in
+    a line of its own; others stay turned."""
+    lines = re.findall(r"[\u2e80-\u9fff]|[^\s\u2e80-\u9fff\uff00-\uffef]+", label.get_text())
+    if any(columns(line) == 2 * len(line) for line in lines):
+        label.set(text="\n".join(lines), rotation=0, va="center", ha=side, multialignment="center", linespacing=1.1)
+
+
 def as_png(figure: Figure) -> bytes:
     """The figure as a PNG file's content."""
+    for axes in figure.axes:
+        stand(axes.yaxis.label, "right" if axes.yaxis.get_label_position() == "left" else "left")
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.1)
     return data.getvalue()
