@@ -101,22 +101,22 @@ class Batches:
         self._windows = windows_of(corpus.blocks)
         self._made: dict[tuple[int, int], Callable[[], Window]] = {}  # by epoch and window; the last in use comes last
         self._by_target = True
-        if len(self._windows) == 1:
-            self._plan_by_lengths(sentences or tokens)
-        else:
+        if len(self._windows) > 1:
             self._plan_by_totals(sentences or tokens)
+            return
+        drawn = corpus.window(0, self._windows[0])
+        self._plan_by_lengths(*drawn, sentences or tokens)
+        window = self._cut((0, 0), *drawn)
+        self._made[0, 0] = lambda: window
 
-    def _plan_by_lengths(self, size: int) -> None:
+    def _plan_by_lengths(self, corpus: Corpus, rows: NDArray[np.int64], size: int) -> None:
         """Finds the cost of what comes before each batch, and of all, in the first epoch of the only window."""
-        corpus, rows = self.corpus.window(0, self._windows[0])
         source, target = _lengths(corpus, rows)
         self._by_target = int(target.max()) > 1
         costs = self._costs(source, target)[np.lexsort((target, source))]
         ends = np.cumsum(costs)
         starts = np.flatnonzero(np.diff((ends - 1) // size, prepend=-1))
         self._before, self._spent = [(ends - costs)[starts]], [int(ends[-1])]
-        window = self._cut((0, 0), corpus, rows)
-        self._made[0, 0] = lambda: window
 
     def _plan_by_totals(self, size: int) -> None:
         """The same of every window, as the totals of its blocks say."""
