@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import itertools
 import json
 import os
 import random
@@ -135,6 +137,26 @@ def test_cut_and_unknown_parts_are_counted(cli: Any, run: Path, tmp_path: Path) 
         0, "1 lines were too long for the model", "2 lines were with what the model does not know")
     record = json.loads((tmp_path / "out/.pellucid/records/a.json").read_text())
     assert (record["lines"], record["cut"], record["unknown"]) == (4, 1, 2)
+
+
+@pytest.mark.parametrize("passed", [0, 2, 4, 7, 11, 16, 21])
+def test_a_disk_that_fills_up_at_any_flush(cli: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                           passed: int) -> None:
+    words = ["translate", run, "--input", written(tmp_path / "in", 3), "--output", tmp_path / "out"]
+    real, count = os.fsync, itertools.count()
+
+    def fsync(handle: int) -> None:
+        if next(count) >= passed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        cli(*words).says(74, "the disk is full", "nothing that was saved is lost")
+    assert not list((tmp_path / "out").rglob(".tmp-*"))
+    cli(*words).says(0, "4 of 4 shards are done")
+    cli(*words[:-1], tmp_path / "other").says(0)
+    assert outputs(tmp_path / "out") == outputs(tmp_path / "other")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

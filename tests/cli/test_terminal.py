@@ -47,7 +47,7 @@ def test_a_line_is_answered_before_the_next_is_typed(cli: Any, run: Path, classi
     os.close(terminal)
 
 
-def screen(*words: object) -> list[str]:
+def screen(*words: object, code: int = 0) -> list[str]:
     """The lines that a terminal shows at the end, of standard output and standard error."""
     terminal, program = pty.openpty()
     read = b""
@@ -59,7 +59,7 @@ def screen(*words: object) -> list[str]:
                 read += os.read(terminal, 2 ** 16)
             except OSError:  # nobody writes to it any more
                 break
-        assert process.wait(SECONDS) == 0, read
+        assert process.wait(SECONDS) == code, read
     os.close(terminal)
     return [line.rpartition("\x1b[2K")[2] for line in read.decode().split("\r\n")]
 
@@ -73,4 +73,16 @@ def test_a_report_begins_on_a_line_of_its_own(run: Path, tiny: Path, words: list
     verb, *more = words
     *_, report, end = screen(verb, tiny if verb == "plan" else run, *more, "--json")
     assert isinstance(json.loads(report), dict)
+    assert end == ""
+
+
+def test_a_folder_is_told_on_one_live_line(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).write_text("1 2\n3\n")
+    (tmp_path / "in" / "c").write_bytes(b"\xff\n")
+    *lines, end = screen("translate", run, "--input", tmp_path / "in", "--output", tmp_path / "out", code=3)
+    assert lines[0].startswith("c is left out: ")
+    assert lines[1].startswith("2 of 3 shards are done, 2 of them by this process")
+    assert lines[2] == "pellucid: left out: 1 of 3 shards"
     assert end == ""
