@@ -12,6 +12,7 @@ VERBS = {
     "recipes": "list the runs that ship, with their cost and expected score",
     "doctor": "find what is wrong with the data or the machine before training",
     "plan": "what a run will take: parameters, operations, memory, disk, time",
+    "prepare": "make a run's tokenizer and token ids beforehand, by any number of processes",
     "train": "train a model from a recipe or a YAML file; run again, it resumes",
     "generate": "text to text, line by line, with a trained run",
     "translate": "the same as generate",

@@ -1,0 +1,181 @@
+"""`pellucid prepare`: the tokenizer and the ids of a run, made by as many processes as are started in its folder.
+
+The first makes the tokenizer, and the others wait for it. Each shard is encoded by who claims it (data/claims.py), and
+who comes last joins them to what one process would have written. In RUN/prepared, a folder a split:
+
+    parts/000007     the ids of a shard, until they are joined
+    claims/000007    who encodes it
+    ids              all of them, which `open_corpus` finds; there when it is done
+"""
+
+import contextlib
+import fcntl
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pellucid.config import RunConfig
+from pellucid.config.mapping import differences
+from pellucid.data.claims import awaited, share_out
+from pellucid.data.corpus import is_whole, key_of, open_corpus, prepared_folder
+from pellucid.data.encoding import dtype_of, join_parts, write_part
+from pellucid.data.examples import check_tokenizers
+from pellucid.data.shards import shards_of
+from pellucid.data.splits import Pairs, open_splits
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.errors import CheckpointError, ConfigError
+from pellucid.files import check_folder, make_folder, remove_leftovers, write_folder
+from pellucid.model.build import check
+from pellucid.runs.folder import (
+    has_begun,
+    missing_places,
+    prepare_tokenizers,
+    read_config,
+    taken_back,
+    write_config,
+)
+from pellucid.runs.slim import refuse_slim
+from pellucid.train.initialize import source_of
+from pellucid.train.journal import Reporter, duration
+from pellucid.train.unseen import check_unseen
+
+_DECISIVE = ("task", "data.", "tokenizer.", "train.initialize_from", "model.max_length")  # keys that decide the ids
+
+
+def prepare(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
+    """Makes what `train` would make of the data, together with all other processes that do so in the folder `out`.
+
+    Returns:
+        When all is there: of each split, what became of its lines, and how many shards this process encoded.
+
+    Raises:
+        UserError: with the exit code of its kind.
+    """
+    check(config.model)
+    refuse_slim(out)
+    made = missing_places(out)
+    make_folder(out)
+    with _not_trained(out):
+        with awaited(out / ".preparing", lambda who: reporter.say(f"waiting for {who}, who begins")):
+            splits, tokenizers = _begin(config, out, made, reporter)
+        report = {}
+        for name in (name for name in splits if name != "test"):
+            work = Preparation(splits[name], tokenizers, config, reporter)
+            work.run()
+            found = open_corpus(splits[name], tokenizers, config).report
+            reporter.say(f"{name}: {found}; {work.did:,} of {len(work.names):,} shards encoded by this process")
+            report[name] = {**asdict(found), "shards": len(work.names), "encoded_here": work.did}
+    return report
+
+
+def _begin(config: RunConfig, out: Path, made: Sequence[Path],
+           reporter: Reporter) -> tuple[dict[str, Pairs], Tokenizers]:
+    """The splits and the tokenizers; who comes first makes them, and leaves nothing behind if that fails."""
+    is_first = not (out / "config.yaml").exists()
+    with taken_back(out, made) if is_first else contextlib.nullcontext():
+        if is_first:
+            source_of(config)
+            write_config(config, out)
+        changed = [row for row in differences(read_config(out), config) if row[0].startswith(_DECISIVE)]
+        if changed:
+            table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
+            raise ConfigError("this run folder has other data", where=str(out), why=f"these keys differ:{table}",
+                              fix="give another --out; or remove this one, if nobody is at work there")
+        splits = open_splits(config, out)
+        if not has_begun(out):
+            check_unseen(config, splits)
+        tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
+        check_tokenizers(config, tokenizers)
+    return splits, tokenizers
+
+
+@contextlib.contextmanager
+def _not_trained(out: Path) -> Iterator[None]:
+    """Keeps training out of the folder while others may prepare there, too."""
+    with (out / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError("a process is training in this folder", where=str(out),
+                              fix="wait for it, or give another --out") from error
+        yield
+
+
+class Preparation:
+    """The ids of one split, as far as this process makes them.
+
+    Attributes:
+        names: of the shards.
+        did: how many of them this process encoded.
+    """
+
+    def __init__(self, pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, reporter: Reporter) -> None:
+        pairs.check()
+        self.pairs, self.tokenizers, self.config, self.reporter = pairs, tokenizers, config, reporter
+        folder = prepared_folder(pairs, key_of(pairs, tokenizers, config))
+        assert folder is not None
+        self.folder, self.parts, self.claims = folder, folder.parent / "parts", folder.parent / "claims"
+        self.sizes = {f"{i:06}": sum(Path(file).stat().st_size for file in shard.files)
+                      for i, shard in enumerate(shards_of(pairs.split))}
+        self.names = list(self.sizes)
+        self.did, self._begun, self._there = 0, time.monotonic(), self._bytes_done()
+
+    def run(self) -> None:
+        """Encodes what nobody else does, until all is there."""
+        dtype = dtype_of(self.tokenizers)
+        with self._claim("join"):
+            if self.folder.exists() and not is_whole(self.folder, dtype):
+                shutil.rmtree(self.folder)
+        while busy := share_out(self.names, self.claims, self._is_done, self._encode):
+            with self._claim(busy[0]):
+                pass  # it is done, or free
+        with self._claim("join"):
+            if not self.folder.exists():
+                for name in filter(self._is_damaged, self.names):
+                    self._encode(name)
+                self.reporter.say(f"{self.pairs.name}: joining {len(self.names):,} shards")
+                parts = [self.parts / name for name in self.names]
+                write_folder(self.folder, lambda place: join_parts(self.pairs, parts, place, dtype))
+            shutil.rmtree(self.parts, ignore_errors=True)
+            remove_leftovers(self.folder.parent)
+
+    def _claim(self, name: str) -> contextlib.AbstractContextManager[None]:
+        path = self.claims / name
+        return awaited(path, lambda who: self.reporter.progress(f"{self._how_far()}; waiting for {who}", due=True))
+
+    def _is_done(self, name: str) -> bool:
+        return (self.parts / name).exists() or self.folder.exists()
+
+    def _is_damaged(self, name: str) -> bool:
+        try:
+            check_folder(self.parts / name)
+        except CheckpointError:
+            return True
+        return False
+
+    def _encode(self, name: str) -> None:
+        def told(lines: int) -> None:
+            self.reporter.progress(f"{self._how_far()}; shard {int(name) + 1:,}: {lines:,} lines")
+
+        def fill(place: Path) -> None:
+            write_part(self.pairs, int(name), self.tokenizers, self.config, place, told)
+
+        write_folder(self.parts / name, fill)
+        self.did += 1
+
+    def _how_far(self) -> str:
+        """How many shards are encoded, by whomever, and how long the others will take."""
+        done = sum(map(self._is_done, self.names))
+        left, speed = sum(self.sizes.values()) - self._bytes_done(), self._speed()
+        words = f"{self.pairs.name}: {done:,} of {len(self.names):,} shards encoded"
+        return words + (f", about {duration(left / speed)} left" if speed and left else "")
+
+    def _speed(self) -> float:
+        """Bytes a second, of all processes, since this one began."""
+        return (self._bytes_done() - self._there) / max(time.monotonic() - self._begun, 1e-9)
+
+    def _bytes_done(self) -> int:
+        return sum(size for name, size in self.sizes.items() if self._is_done(name))

@@ -1,0 +1,203 @@
+"""Preparing: any number of processes make what one makes, to the byte, and whatever becomes of some of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pellucid.config import RunConfig
+from pellucid.config.mapping import from_mapping
+from pellucid.data.corpus import key_of, open_corpus, prepared_folder
+from pellucid.data.splits import PREPARED, open_splits
+from pellucid.data.tokenizers.build import load_tokenizers
+from pellucid.errors import ConfigError, DataError
+from pellucid.train.journal import Reporter
+from pellucid.train.prepare import prepare
+from pellucid.train.train import only_writer, train
+
+FILES = ["report.json", "shards.json", "blocks.json", "source.ids", "source.offsets", "target.ids", "target.offsets"]
+VICTIM = """
+import sys, time
+from pathlib import Path
+from pellucid.cli import main
+from pellucid.train import prepare
+
+def write_half(pairs, shard, tokenizers, config, folder, progress):
+    (folder / "source.ids").write_bytes(b"half")
+    Path(sys.argv[1]).touch()
+    time.sleep(600)
+
+prepare.write_part = write_half
+main(sys.argv[2:])
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "ids"
+
+
+@pytest.fixture
+def mapping(tmp_path: Path) -> dict[str, Any]:
+    """A configuration with four shards of text."""
+    (tmp_path / "text").mkdir()
+    for shard in range(4):
+        lines = [f"{i % 7} {i % 5} {i * shard}\t{i} {i % 5}\n" for i in range(40 + 10 * shard)]
+        (tmp_path / "text" / f"{shard}.tsv").write_text("".join(lines) + "\tempty\n")
+    return {"data": {"train": str(tmp_path / "text")}, "tokenizer": {"kind": "word"},
+            "model": {"d_model": 8, "n_heads": 2, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1,
+                      "max_length": 16},
+            "train": {"steps": 4, "batch_sentences": 8, "warmup_steps": 2, "precision": "fp32", "validate_every": 4,
+                      "workers": 1}, "decode": {"max_length": 8}}
+
+
+def ids_of(config: RunConfig, out: Path) -> dict[str, bytes]:
+    """Every file that was prepared in a run folder, by split and name."""
+    found = {}
+    tokenizers = load_tokenizers(out / "tokenizer")
+    for name, pairs in open_splits(config, out).items():
+        folder = prepared_folder(pairs, key_of(pairs, tokenizers, config))
+        assert folder is not None
+        found |= {f"{name} {file}": (folder / file).read_bytes() for file in FILES}
+    return found
+
+
+def alone(config: RunConfig, out: Path, cache: Path) -> dict[str, bytes]:
+    """What training writes into the cache where nothing is prepared."""
+    tokenizers = load_tokenizers(out / "tokenizer")
+    found = {}
+    for name, pairs in open_splits(config, out / "elsewhere").items():
+        open_corpus(pairs, tokenizers, config)
+        folder = cache / key_of(pairs, tokenizers, config)
+        found |= {f"{name} {file}": (folder / file).read_bytes() for file in FILES}
+    return found
+
+
+def summary_of(config: RunConfig, out: Path) -> list[Any]:
+    summary = train(config, out, Reporter())
+    return [summary["score"], (out / "checkpoints" / summary["best"] / "model.safetensors").read_bytes()]
+
+
+def test_training_finds_it_done_and_comes_out_the_same(tmp_path: Path, mapping: dict[str, Any], cache: Path) -> None:
+    config = from_mapping(mapping)
+    report = prepare(config, tmp_path / "run", Reporter())
+    assert report["train"]["encoded_here"] == report["train"]["shards"] == 4
+    assert report["train"]["kept"] + report["validation"]["kept"] == 40 + 50 + 60 + 70
+    assert not list((tmp_path / "run" / PREPARED).glob("*/parts"))
+    assert not cache.exists()
+    prepared = summary_of(config, tmp_path / "run")
+    assert not cache.exists()
+    assert prepared == summary_of(config, tmp_path / "other")
+    assert cache.exists()
+    assert ids_of(config, tmp_path / "run") == alone(config, tmp_path / "run", cache)
+
+
+def test_three_processes_of_which_one_is_killed(tmp_path: Path, mapping: dict[str, Any], cache: Path) -> None:
+    path, out, flag = tmp_path / "run.yaml", tmp_path / "run", tmp_path / "flag"
+    path.write_text(yaml.safe_dump(mapping))
+    words = ["prepare", str(path), "--out", str(out), "--json"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    victim = subprocess.Popen([sys.executable, "-c", VICTIM, str(flag), *words], env=env)
+    others = []
+    try:
+        while not flag.exists():
+            assert victim.poll() is None
+            time.sleep(0.05)
+        others += [subprocess.Popen([sys.executable, "-m", "pellucid", *words], env=env, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE) for _ in range(2)]
+        while len(list(out.glob(f"{PREPARED}/train-*/parts/0*"))) < 3:  # the victim has the fourth
+            assert [one.poll() for one in others] == [None, None]
+            time.sleep(0.05)
+        victim.send_signal(signal.SIGKILL)
+        for one in others:
+            assert one.wait(timeout=120) == 0, one.communicate()
+    finally:
+        for one in (victim, *others):
+            one.kill()
+            one.wait()
+    config = from_mapping(mapping)
+    assert not list(out.glob(f"{PREPARED}/*/parts"))
+    assert not list(out.glob("**/.tmp-*"))
+    assert ids_of(config, out) == alone(config, out, cache)
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stops=st.lists(st.integers(0, 4), min_size=1, max_size=3))
+def test_it_goes_on_where_it_was_stopped(tmp_path_factory: pytest.TempPathFactory, mapping: dict[str, Any],
+                                         cache: Path, stops: list[int]) -> None:
+    config, out = from_mapping(mapping), tmp_path_factory.mktemp("runs") / "run"
+    for shards in stops:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pellucid.train.prepare.write_part", stopping_after(shards))
+            with contextlib.suppress(KeyboardInterrupt):
+                prepare(config, out, Reporter())
+    assert prepare(config, out, Reporter())["train"]["shards"] == 4
+    assert ids_of(config, out) == alone(config, out, cache)
+    assert prepare(config, out, Reporter())["train"]["encoded_here"] == 0
+
+
+def stopping_after(shards: int) -> Any:
+    from pellucid.data.encoding import write_part
+
+    did = []
+
+    def write(*given: Any) -> None:
+        if len(did) == shards:
+            raise KeyboardInterrupt
+        did.append(given)
+        write_part(*given)
+
+    return write
+
+
+def test_what_is_damaged_is_made_again(tmp_path: Path, mapping: dict[str, Any], cache: Path) -> None:
+    config, out = from_mapping(mapping), tmp_path / "run"
+    prepare(config, out, Reporter())
+    expected = ids_of(config, out)
+    (file,) = out.glob(f"{PREPARED}/train-*/ids/source.ids")
+    for content in (file.read_bytes()[:-2], bytes(len(file.read_bytes()))):
+        file.write_bytes(content)
+        report = prepare(config, out, Reporter())
+        assert (report["train"]["encoded_here"], report["validation"]["encoded_here"]) == (4, 0)
+        assert ids_of(config, out) == expected
+
+
+def test_a_start_that_fails_leaves_nothing_and_other_data_are_refused(tmp_path: Path, mapping: dict[str, Any]) -> None:
+    config, out = from_mapping(mapping), tmp_path / "runs" / "run"
+    wrong = from_mapping({**mapping, "data": {"train": str(tmp_path / "none")}})
+    with pytest.raises(DataError, match="does not exist"):
+        prepare(wrong, out, Reporter())
+    assert not out.parent.exists()
+    prepare(config, out, Reporter())
+    with pytest.raises(ConfigError, match="other data") as error:
+        prepare(wrong, out, Reporter())
+    assert "data.train.path" in error.value.why
+    longer = from_mapping({**mapping, "train": {**mapping["train"], "steps": 5}})
+    assert prepare(longer, out, Reporter())["train"]["encoded_here"] == 0
+
+
+def test_nobody_trains_and_prepares_in_one_folder(tmp_path: Path, mapping: dict[str, Any]) -> None:
+    (tmp_path / "run").mkdir()
+    with only_writer(tmp_path / "run"), pytest.raises(ConfigError, match="training in this folder"):
+        prepare(from_mapping(mapping), tmp_path / "run", Reporter())
+
+
+def test_a_shard_is_named_where_it_cannot_be_read(tmp_path: Path, mapping: dict[str, Any]) -> None:
+    config, out = from_mapping({**mapping, "tokenizer": {"kind": "word"}}), tmp_path / "run"
+    prepare(config, out, Reporter())
+    (tmp_path / "text" / "2.tsv").write_text("a\tb\nonly\n")
+    with pytest.raises(DataError) as error:
+        prepare(config, out, Reporter())
+    assert error.value.where == f"{tmp_path}/text/2.tsv:2"
