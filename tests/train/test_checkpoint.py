@@ -22,7 +22,7 @@ from pellucid.model.build import build
 from pellucid.runs.checkpoint import load_weights, weights_of
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import Progress, load_checkpoint, save_checkpoint
-from pellucid.train.optimizer import make_optimizer, optimizer_state
+from pellucid.train.optimizer import make_optimizer, optimizer_state, set_learning_rate
 
 SMALL = ModelConfig(d_model=4, n_heads=1, d_ff=4, encoder_layers=1, decoder_layers=1)
 NAME = "decoder.closing_norm.bias"  # of the last parameter: whatever is filled on the way comes before it
@@ -38,6 +38,7 @@ def one_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     torch.manual_seed(3)
     for p in model.parameters():
         p.grad = torch.randn_like(p)
+    set_learning_rate(optimizer, 0.1)
     optimizer.step()
 
 
@@ -55,6 +56,7 @@ def test_it_comes_back_bit_for_bit(with_average: bool, tmp_path: Path) -> None:
     model, optimizer = parts()
     average = MovingAverage(model, 0.5) if with_average else None
     one_step(model, optimizer)
+    assert average is None or not torch.equal(average.weights[NAME], weights_of(model)[NAME])
     progress = Progress(7, 100, 90, 1.25, 0.1 + 0.2, 3, 1 / 3, 6, 1)
     save_checkpoint(tmp_path / "c", model, optimizer, average, progress)
     other, other_optimizer = parts(seed=2)
