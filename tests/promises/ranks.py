@@ -8,7 +8,6 @@ import os
 import pickle
 import socket
 import sys
-import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -62,7 +61,6 @@ def _rank(pipe: Connection, task: Callable[[World], Any], told: dict[str, str], 
         with joined(world, meeting_point(world), seconds):
             pipe.send_bytes(pickle.dumps(task(world)))  # whole, and not as memory that ends with this rank
     except BaseException as error:
-        traceback.print_exc()
         pipe.send_bytes(pickle.dumps(RuntimeError(f"rank {told['RANK']}: {error!r}")))
 
 

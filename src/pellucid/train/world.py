@@ -22,7 +22,7 @@ from pellucid.errors import ConfigError, UserError
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
-_PREPARED, _LEFT, _ALL_LEFT = "prepared", "left", "all left"  # keys of a start
+_PREPARED, _LEAVING, _GONE = "prepared", "leaving", "gone"  # keys of a start
 _A_LITTLE = 0.02  # seconds
 _PREPARING = timedelta(days=30)  # how long others wait for the first rank, which may have a large corpus to encode
 
@@ -161,11 +161,17 @@ def joined(world: World, store: "Store | None", seconds: float) -> Iterator[None
         distributed.init_process_group("nccl" if world.device.type == "cuda" else "gloo", store=store, rank=world.rank,
                                        world_size=world.size, timeout=timedelta(seconds=seconds))
         yield  # after an error, what others still wait for must not be taken down
-    with contextlib.suppress(RuntimeError):  # the rank that keeps the store may have gone first
-        if store.add(_LEFT, 1) == world.size:
-            store.set(_ALL_LEFT, "")
-        store.wait([_ALL_LEFT], timedelta(seconds=seconds))  # nobody hangs up on one who still listens
+    _leave(world, store, time.monotonic() + seconds)
     distributed.destroy_process_group()
+
+
+def _leave(world: World, store: "Store", until: float) -> None:
+    """Nobody hangs up on one who still listens; and the first rank, which may keep the store, goes last."""
+    store.add(_LEAVING, 1)
+    for key, wanted in ((_LEAVING, world.size), (_GONE, world.size - 1 if world.is_first else 0)):
+        while store.add(key, 0) < wanted and time.monotonic() < until:
+            time.sleep(_A_LITTLE)
+    store.add(_GONE, 1)
 
 
 @contextlib.contextmanager
