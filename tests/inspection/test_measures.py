@@ -11,7 +11,7 @@ import torch
 
 from pellucid.config.mapping import from_mapping
 from pellucid.data.tokenizers.build import train_tokenizers
-from pellucid.inspection.examples import attend, encode, look_at, visible
+from pellucid.inspection.examples import Sample, attend, encode, look_at, visible
 from pellucid.inspection.measures import (
     distance,
     entropy,
@@ -20,7 +20,16 @@ from pellucid.inspection.measures import (
     losses,
     parameters_by_part,
 )
-from pellucid.inspection.positions import bias_matrix, by_distance, encoding_matrix, rotation_cosines
+from pellucid.inspection.position_figures import near
+from pellucid.inspection.positions import (
+    Trained,
+    bias_matrix,
+    by_distance,
+    encoding_matrix,
+    rotation_cosines,
+    seen,
+    trained_lengths,
+)
 from pellucid.inspection.record import attentions, spoken, without_head
 from pellucid.inspection.shapes import shapes
 from pellucid.model.build import build, build_classifier
@@ -154,6 +163,32 @@ def test_positions_as_the_schemes_define_them(tmp_path: Path) -> None:
         distances, lines = by_distance(bias)
         for query in range(6):
             torch.testing.assert_close(bias[:, query], lines[:, 5 - query : 11 - query])
+
+
+def test_a_bias_is_drawn_where_attention_looks() -> None:
+    bias = torch.arange(16.0).view(1, 4, 4)
+    assert torch.equal(seen(bias, False, None), bias)
+    found = seen(bias, True, 1)[0]
+    assert found.isnan().tolist() == [[column > row or column < row - 1 for column in range(4)] for row in range(4)]
+    distances, values = near(found[None])
+    assert distances.tolist() == [-1, 0]
+    assert values.tolist() == [[14.0, 15.0]]
+
+
+@pytest.mark.parametrize(("classify", "parts", "expected"), [
+    (False, {}, (6, 6)),  # "the dog eats a cat", "le chien mange un chat", an end
+    (False, {"max_length": 5}, (4, 4)),  # that pair is dropped
+    (True, {}, (4, 0))])  # a beginning
+def test_positions_are_learned_as_far_as_training_texts_go(
+        tmp_path: Path, classify: bool, parts: dict[str, int], expected: tuple[int, int],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path, classify, **parts)
+    pairs = tuple([("a b c", "x"), ("d", "y")] if classify else PAIRS)
+    monkeypatch.setattr("pellucid.inspection.positions.first_pairs", lambda *asked: Sample("train", pairs))
+    trained = trained_lengths(run)
+    assert (trained.source, trained.target, trained.reason) == (*expected, "")
+    monkeypatch.setattr("pellucid.inspection.positions.first_pairs", lambda *asked: Sample("", (), "it is gone"))
+    assert trained_lengths(run) == Trained(0, 0, 0, "it is gone")
 
 
 def test_names_as_people_say_them() -> None:

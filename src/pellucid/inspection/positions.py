@@ -20,7 +20,8 @@ _LOOKED_AT = 2000  # training pairs
 
 @dataclass(frozen=True)
 class Trained:
-    """How long the sequences were that the model was trained on, in tokens; 0 where that cannot be told.
+    """How long the sequences were that the model was trained on, in tokens; 0 where that cannot be told, and for the
+    target of a classifier.
 
     Attributes:
         pairs: how many were looked at.  reason: why it cannot be told.
@@ -38,7 +39,7 @@ def trained_lengths(run: Run) -> Trained:
     config, limit = run.config, run.config.model.max_length
     sample = first_pairs(run, ("train",), _LOOKED_AT)
     sources = source_ids([a for a, _ in sample.pairs], run.tokenizers, isinstance(run.model, Classifier))
-    targets = ([[0]] * len(sources) if isinstance(run.model, Classifier) else
+    targets = ([[]] * len(sources) if isinstance(run.model, Classifier) else
                [[*ids, 0] for ids in run.tokenizers.target.encode_batch([b for _, b in sample.pairs])])
     if config.data.objective == "span_corruption":
         sources, targets = corrupt_rows(sources, targets, Random(0))
@@ -47,7 +48,8 @@ def trained_lengths(run: Run) -> Trained:
         lengths = [pair for pair in lengths if max(pair) <= limit]
     if not lengths:
         return Trained(0, 0, 0, sample.reason or "every training text is too long")
-    return Trained(min(limit, max(a for a, _ in lengths)), min(limit, max(b for _, b in lengths)), len(lengths))
+    source, target = (min(limit, max(side)) for side in zip(*lengths, strict=True))
+    return Trained(source, target, len(lengths))
 
 
 def longest(position: Position, wanted: int) -> int:

@@ -151,7 +151,7 @@ def stand(label: Text, side: Literal["left", "right"]) -> None:
 def as_png(figure: Figure) -> bytes:
     """The figure as a PNG file's content."""
     for axes in figure.axes:
-        stand(axes.yaxis.label, "right" if axes.yaxis.get_label_position() == "left" else "left")
+        stand(axes.yaxis.label, "right" if str(axes.yaxis.get_label_position()) == "left" else "left")
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.1)
     return data.getvalue()
