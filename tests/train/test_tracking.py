@@ -67,6 +67,23 @@ def test_a_tracker_hears_each_line_once(tmp_path: Path, tiny: Any, stop_at: Any)
     assert heard.runs[0].config["train"]["steps"] == 9
 
 
+class Loud(Heard):
+    """Prints what it hears, as trackio does."""
+
+    def hear(self, call: str) -> None:
+        super().hear(call)
+        print(f"* {call}")
+
+
+def test_what_a_tracker_prints_is_no_answer(tmp_path: Path, tiny: Any, stop_at: Any,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
+    """So that the summary of train --json stands alone on standard output."""
+    train_run.train(tiny(), tmp_path, stop_at(), trackers=[loud := Loud()])
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert [line for line in told.err.splitlines() if line.startswith("* ")] == [f"* {call}" for call in loud.calls]
+
+
 class Dying(Heard):
     """Ends its process, with all that others have not saved, when it hears of a step."""
 

@@ -4,6 +4,7 @@ They are told what metrics.jsonl gets, and stop nothing: one that fails is said 
 """
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,9 +111,11 @@ class Tracking:
 
     @contextlib.contextmanager
     def _guarding(self, *names: str) -> Iterator[None]:
-        """Whatever goes wrong meanwhile is told, and is the last that is heard of these trackers."""
+        """Whatever goes wrong meanwhile is told, and is the last that is heard of these trackers. What they print is
+        no answer of ours, and goes to standard error."""
         try:
-            yield
+            with contextlib.redirect_stdout(sys.stderr):
+                yield
         except Exception as error:
             self._say(f"{', '.join(names)} failed, and will not be told of this training any more: "
                       f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
