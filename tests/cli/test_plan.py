@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pellucid.cli.plan import in_words, read_bytes
-from pellucid.plan.busy import Others
+from pellucid.cli.sizes import in_words, read_bytes, read_rate
+from pellucid.doctor.busy import Others
 
 KEYS = {"parameters", "flops", "updates", "memory", "precision", "kernels", "disk", "time", "fit", "assumptions",
-        "notes"}
+        "notes", "world"}
 
 
 def planned(cli: Any, *words: object) -> dict[str, Any]:
@@ -92,6 +92,57 @@ def test_mistakes(cli: Any, tiny: Path) -> None:
     cli("plan", tiny, "--memory", "plenty").says(2, "--memory", "8GiB")
     cli("plan", tiny, "--model.position", "nonsense").says(2, "model.position", "sinusoidal")
     cli("plan", "no-such-recipe").says(2, "no-such-recipe")
+
+
+def test_a_run_of_many_ranks_is_planned_for_one_process_too(cli: Any, tiny: Path) -> None:
+    divided, whole = planned(cli, tiny, "--train.shard", 2), planned(cli, tiny)
+    assert (divided["flops"], divided["updates"]) == (whole["flops"], whole["updates"])
+    assert divided["memory"]["training"]["held_by"]["weights"] == whole["memory"]["training"]["held_by"]["weights"]
+
+
+def test_a_world_adds_up(cli: Any, tiny: Path) -> None:
+    world = planned(cli, tiny, "--world", 8, "--train.accumulate", 6)["world"]
+    assert (world["size"], world["accumulate"], world["measured"], world["predicted"]) == (8, 8, None, None)
+    assert any("8, the next multiple of 8 ranks, in place of 6: an update has 1.33 times" in line
+               for line in world["assumed"])
+    assert sum(world["memory"]["held_by"].values()) == world["memory"]["bytes"]
+    assert 0 < world["dealt"]["idle"] < 0.5
+    many = planned(cli, tiny, "--world", 1024, "--gpu", "h-200", "--network", "100Gb/s", "--per-host", 4)["world"]
+    predicted = many["predicted"]
+    assert sum(predicted[key] for key in ("computing", "waiting", "exchanging", "optimizer")) == pytest.approx(1)
+    assert predicted["tokens_per_second"] * predicted["seconds_per_update"] == pytest.approx(many["tokens_per_update"])
+    assert 0 < predicted["strong_efficiency"] <= 1
+    assert 0 < predicted["weak_efficiency"] <= 1
+    assert (many["gpu"], many["network"], many["per_host"], many["measured"]) == ("H200", 12.5e9, 4, None)
+    assert "256 hosts of 4 ranks, each of which sends 12.5 GB/s to others" in many["assumed"]
+
+
+def test_people_read_of_a_world(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    for module in ("calibration", "pace"):
+        monkeypatch.setattr(f"pellucid.plan.{module}.SECONDS", 0.1)
+    text = cli("plan", tiny, "--world", "3", "--train.accumulate", "3", "--per-host", "2").out
+    measured, assumed = text.index("Measured here, 2 ranks of one thread at once"), text.index("Assumed of the world")
+    assert text.index("A world of 3 ranks (DDP, 2 a host)") < text.index("strong efficiency") < measured < assumed
+    assert "2 hosts of 2 ranks" in text
+    assert max(map(len, text.splitlines())) <= 60
+
+
+def test_mistakes_about_a_world(cli: Any, tiny: Path) -> None:
+    cli("plan", tiny, "--world", "0").says(2, "--world", "1 to 1,024")
+    cli("plan", tiny, "--world", "2000").says(2, "--world", "1 to 1,024")
+    cli("plan", tiny, "--world", "3", "--train.shard", "2").says(2, "train.shard", "one of 1, 3")
+    cli("plan", tiny, "--world", "8", "--gpu", "H9").says(2, "--gpu", "H100")
+    cli("plan", tiny, "--world", "8", "--per-host", "0").says(2, "--per-host", "1 to ")
+    cli("plan", tiny, "--world", "8", "--per-host", "5000").says(2, "--per-host", "timed here")
+    cli("plan", tiny, "--gpu", "H100").says(2, "--gpu", "--world")
+    for rate in ("fast", "40", "40GB", "0GB/s", "-1GB/s"):
+        cli("plan", tiny, "--world", "8", f"--network={rate}").says(2, "--network", "40GB/s")
+
+
+def test_rates() -> None:
+    assert [read_rate(text) for text in ("40GB/s", "100Gbit/s", "100 Gb/s", "100Gbps", "1.5 MiB/s")] == [
+        40e9, 12.5e9, 12.5e9, 12.5e9, 1.5 * 2**20]
 
 
 def test_sizes() -> None:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import tyro
 
 from pellucid.cli.arguments import parse_with_overrides, read_config
+from pellucid.cli.sizes import in_words, read_bytes, read_rate
 from pellucid.errors import ConfigError
 
 if TYPE_CHECKING:
     from pellucid.inspection.measures import Part
     from pellucid.plan.budget import Budget
     from pellucid.plan.plan import Plan
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 @dataclass
@@ -34,6 +33,14 @@ class PlanCommand:
     """a recipe's name (see `pellucid recipes`) or a YAML file"""
     memory: str | None = None
     """a memory that training should fit into, such as 8GiB or 600MB: says whether it does, and the largest batch"""
+    world: int | None = None
+    """so many ranks, up to 1,024: their speed, waiting, traffic and memory as well"""
+    per_host: int | None = None
+    """ranks of a host; as many as there are cores here, or 8 with --gpu, if left out"""
+    gpu: str | None = None
+    """the GPU of each rank, such as H100; a core like those here if left out"""
+    network: str | None = None
+    """what a host sends to others, such as 40GB/s or 100Gbit/s; 12.5GB/s if left out"""
     no_calibration: bool = False
     """do not time a few real updates (about ten seconds)"""
     json: bool = False
@@ -45,40 +52,32 @@ def main(program: str, words: Sequence[str]) -> int:
     arguments, overrides = parse_with_overrides(PlanCommand, program, words)
     config = read_config(arguments.config, overrides)
     memory = None if arguments.memory is None else read_bytes(arguments.memory)
+    network = None if arguments.network is None else read_rate(arguments.network)
+    _check_world(arguments)
     from pellucid.plan.plan import as_json, plan
+    from pellucid.plan.ranks import Asked
     from pellucid.train.journal import Reporter
+
+    world = (None if arguments.world is None else
+             Asked(arguments.world, arguments.gpu, network, arguments.per_host))
 
     width = max(60, min(80, shutil.get_terminal_size().columns))
     with Reporter() as reporter:
-        made = plan(config, memory, not arguments.no_calibration, reporter.progress)
+        made = plan(config, memory, not arguments.no_calibration, reporter.progress, world)
     print(json.dumps(as_json(made), ensure_ascii=False) if arguments.json else "\n".join(as_lines(made, width)))
     return 0
 
 
-def read_bytes(text: str) -> int:
-    """8GiB → 8 · 2³⁰; 600MB → 600 · 10⁶.
-
-    Raises:
-        ConfigError: it is no size.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
-    size = round(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
-    if size < 1:
-        raise ConfigError(f"{text!r} is no size of a memory", where="--memory", fix="write 8GiB, or 600MB")
-    return size
-
-
-def in_words(size: float) -> str:
-    """1610612736 → "1.50 GiB"."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.2f} GiB"
+def _check_world(arguments: PlanCommand) -> None:
+    """Refuses what says something of a world where none is asked for."""
+    for name in ("gpu", "network", "per_host"):
+        if arguments.world is None and vars(arguments)[name] is not None:
+            raise ConfigError("of how many ranks?", where=f"--{name.replace('_', '-')}", fix="add --world, such as 8")
 
 
 def as_lines(plan: Plan, width: int) -> Iterator[str]:
     """The plan for people, in lines of at most `width` characters (60 or more)."""
+    from pellucid.cli.plan_world import world_lines
     from pellucid.doctor.busy import BUSY
 
     def row(name: str, value: str, share: float | None = None) -> str:
@@ -126,6 +125,8 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
         yield said(f"the largest tried that fits: --train.{fit.key} {fit.largest}" if fit.largest is not None else
                    f"no batch does: the most modest one tried takes {in_words(fit.least)}, "
                    f"{in_words(machine.training)} of it before there is a model")
+    if plan.ranks is not None:
+        yield from world_lines(plan.ranks, row, said)
     if plan.assumptions:
         yield "\nAssumed"
         yield from map(said, plan.assumptions)

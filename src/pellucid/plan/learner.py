@@ -1,6 +1,7 @@
 """A learner on given batches, which writes nothing: rehearsed for its memory, or run for its time."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -30,6 +31,14 @@ class Given(Batches):
     def __getitem__(self, number: int) -> Batch:
         return self._given[number % len(self._given)]
 
+    def target_tokens(self, number: int) -> int:
+        """Those of the batch of this number."""
+        return self[number].target_tokens
+
+    def cost(self, number: int) -> int:
+        """The places that it has for source and target ids."""
+        return self[number].source.numel() + self[number].target.numel()
+
 
 def blank(shape: Shape) -> Batch:
     """A batch of this shape, without padding; what its ids are is left open."""
@@ -48,7 +57,8 @@ def model_of(config: RunConfig, workload: Workload) -> Transformer | Classifier:
 
 def learner_of(config: RunConfig, model: Transformer | Classifier, batches: Sequence[Batch],
                precision: str) -> Learner:
-    """Ready for `train.update.update`, on the CPU."""
+    """Ready for `train.update.update`, on the CPU: of one process, which divides weights with nobody."""
+    config = replace(config, train=replace(config.train, shard=1))
     average = MovingAverage(model, config.train.ema_decay) if config.train.ema_decay else None
     return Learner(config=config, model=model.train(), optimizer=make_optimizer(model, config.train), average=average,
                    batches=Given(batches), schedule=lambda step: 1e-4, precision=precision, device=torch.device("cpu"),

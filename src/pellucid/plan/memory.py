@@ -184,5 +184,16 @@ def flops_per_token(config: RunConfig, workload: Workload) -> float:
     return float(counted.get_total_flops()) / tokens
 
 
+def count_launches(config: RunConfig, workload: Workload, shape: Shape) -> int:
+    """Tensors that begin in an update of one micro-batch of this shape, in the plain equations: about as many as there
+    are operations."""
+    with rehearsal(compiled=False) as ledger:
+        learner = learner_of(_in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
+        update(learner)  # makes the optimizer's state
+        begun = len(ledger.events)
+        update(learner)
+        return sum(size > 0 for _, size in ledger.events[begun:])
+
+
 def _in_micro_batches(config: RunConfig, count: int) -> RunConfig:
     return replace(config, train=replace(config.train, accumulate=count))

@@ -15,6 +15,8 @@ from pellucid.plan.calibration import Speed, measure
 from pellucid.plan.fit import Fit, largest_batch
 from pellucid.plan.learner import model_of
 from pellucid.plan.memory import flops_per_token
+from pellucid.plan.ranks import Asked, Ranks, plan_ranks
+from pellucid.plan.ranks import as_json as ranks_as_json
 from pellucid.plan.rehearsal import Holdings, rehearsal
 from pellucid.plan.workload import Workload, workload_of
 
@@ -44,6 +46,7 @@ class Plan:
         flops: operations of an update, for each token.
         speed: of updates, or None where it was not measured.
         disk: bytes by what lies there.
+        ranks: a world of them, where one is asked for.
     """
 
     config: RunConfig
@@ -57,6 +60,7 @@ class Plan:
     speed: Speed | None
     fit: Fit | None
     assumptions: tuple[str, ...]
+    ranks: Ranks | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -73,12 +77,14 @@ class Plan:
                                                   max(1, round(per_epoch)))
 
 
-def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[str], None]) -> Plan:
+def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[str], None],
+         world: Asked | None = None) -> Plan:
     """Finds out what `config` will take on this machine's processor.
 
     Args:
         memory: bytes that training should fit into, or None.
         calibrate: whether to time a few real updates.
+        world: of ranks, to be planned as well.
 
     Raises:
         UserError: what training would stop at before its first step, missing data aside.
@@ -96,10 +102,11 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
         assumptions += ("training uses the GPU that is here; memory and time are those of the processor",)
     trained = training(config, workload, machine)
     fit = None if memory is None else largest_batch(config, workload, machine, memory, say)
+    ranks = None if world is None else plan_ranks(config, workload, machine, world, calibrate, say)
     return Plan(config, machine, parts, updates, flops_per_token(config, workload), trained,
                 decoding(config, workload, machine), disk_of(config, workload, sum(p.parameters for p in parts)),
                 measure(config, workload, machine.precision, say) if calibrate else None, fit,
-                assumptions)
+                assumptions, ranks)
 
 
 def updates_of(config: RunConfig, workload: Workload) -> Updates:
@@ -142,4 +149,4 @@ def as_json(plan: Plan) -> dict[str, object]:
         "time": (dict.fromkeys(field.name for field in fields(Speed)) if plan.speed is None else asdict(plan.speed)) | {
             "seconds": plan.seconds},
         "fit": None if plan.fit is None else asdict(plan.fit), "assumptions": list(plan.assumptions),
-        "notes": plan.notes}
+        "notes": plan.notes, "world": None if plan.ranks is None else ranks_as_json(plan.ranks)}
