@@ -20,9 +20,9 @@ p { max-width: 46rem; margin: .4rem 0 .8rem; overflow-wrap: anywhere; }
 .lead, figcaption { color: var(--soft); }
 nav { margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; }
 a { color: var(--mark); }
-figure { margin: 1rem 0; }
+figure { margin: 1rem 0; overflow-x: auto; }
 figcaption { font-size: .9rem; max-width: 46rem; }
-figure > img { max-width: 100%; height: auto; }
+figure > img { max-width: max(100%, 36rem); height: auto; }
 .maps { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; }
 .map { margin: .4rem 0; overflow-x: auto; max-width: 100%; }
 .map figcaption { text-align: center; }

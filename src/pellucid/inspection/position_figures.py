@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NEAR = 32  # tokens, that curves of a bias show on either side
-_FEW = 24  # points of a curve that are marked each
+_FEW = 36  # points of a curve that are marked each
 
 
 def encoding(matrix: Tensor, title: str) -> bytes:
