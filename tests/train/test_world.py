@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import signal
@@ -23,10 +24,12 @@ from tests.promises.ranks import children, in_world, torchrun, variables
 from pellucid.config import TrainConfig
 from pellucid.config.mapping import to_mapping
 from pellucid.errors import ConfigError
+from pellucid.train.journal import Reporter
 from pellucid.train.parallel import check_world
 from pellucid.train.stopping import stop_on_signals
+from pellucid.train.train import open_data, open_session
 from pellucid.train.workers import can_fork
-from pellucid.train.world import ALONE, World, deal, find_world
+from pellucid.train.world import ALONE, World, deal, find_world, require_same
 
 forks = pytest.mark.skipif(not can_fork(), reason="processes cannot be forked here")
 SCRIPT = Path(__file__).parents[1] / "promises/11_same_update.py"
@@ -181,3 +184,36 @@ def test_a_rank_that_is_killed_and_a_stop_change_no_bit(start: Any, tmp_path: Pa
     os.kill(children(process.pid)[2], signal.SIGKILL)
     told = process.communicate(timeout=240)[1]
     assert weights(tmp_path / "other") == weights(tmp_path / "whole"), told
+
+
+@forks
+def test_ranks_that_were_started_differently_are_told_what_differs() -> None:
+    def task(world: World) -> str:
+        try:
+            require_same(world, {"precision": "fp32", "configuration": f"steps: {8000 + (world.rank == 2)}"})
+        except ConfigError as error:
+            return f"{error.what}: {error.why}"
+        return "same"
+
+    told = "ranks 0 and 2 have another configuration: 'steps: 8000' here, 'steps: 8001' there"
+    assert in_world(3, task) == [told] * 3
+
+
+@forks
+@pytest.mark.parametrize("task", ["seq2seq", "classification"])
+def test_validation_is_shared_out_and_gives_the_scores_of_one_process(task: str, tiny: Any, tmp_path: Path) -> None:
+    monitor = "bleu" if task == "seq2seq" else "macro_f1"
+    generated = {"task": "adjacent_duplicates"} if task == "classification" else {}
+    config = tiny(task=task, data={"generated": generated}, train={"monitor": monitor, "workers": 1})
+    reporter = Reporter(io.StringIO())
+    data = open_data(config, tmp_path, reporter)
+
+    def scores(world: World) -> dict[str, float]:
+        session = open_session(config, tmp_path, data, None, reporter)
+        session.learner.world = world
+        return session.validate(None)
+
+    alone = scores(ALONE)
+    assert alone[monitor] > 0
+    for found in in_world(3, scores):
+        assert found == pytest.approx(alone, rel=1e-6)

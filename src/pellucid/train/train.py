@@ -2,12 +2,16 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from pellucid.config import RunConfig
 from pellucid.config.lengths import too_short
@@ -52,7 +56,7 @@ from pellucid.train.unseen import check_unseen
 from pellucid.train.update import Learner, at_work
 from pellucid.train.validation import make_validation
 from pellucid.train.workers import Workers, choose_workers
-from pellucid.train.world import ALONE, World, after_first, find_world, joined, meeting_point
+from pellucid.train.world import ALONE, World, after_first, find_world, joined, meeting_point, require_same
 
 Data = tuple[dict[str, Pairs], Tokenizers, dict[str, Corpus]]
 
@@ -190,6 +194,8 @@ def open_session(config: RunConfig, out: Path, data: Data, source: Run | None, r
     first, steps = batches[0], steps_of(config, batches.per_epoch)
     precision = resolve(train_config.precision, device)
     kernels = use_kernels(device, train_config.kernels == "auto")
+    require_same(world, {"configuration": json.dumps(to_mapping(config)), "precision": precision,
+                         "version of pellucid": version("pellucid"), "version of torch": torch.__version__})
     objective = parallelize(Objective(model, train_config), world, train_config.shard)
     workers = workers_of(config, out, first) if world.size == 1 else Workers(1, None)
     learner = Learner(
@@ -265,10 +271,11 @@ def settle(session: Session) -> None:
 def introduce(session: Session, out: Path) -> None:
     """The first lines: what is trained, how large it is, where it is written, how it goes on after a stop."""
     learner, step = session.learner, session.learner.progress.step
-    where = f"from step {step:,} " if step else ""
+    where, world = f"from step {step:,} " if step else "", learner.world
+    who = f"{world.size} ranks, {learner.workers} each" if world.size > 1 else learner.workers
     session.reporter.say(f"training {learner.config.task} {where}to step {session.steps:,}: "
                          f"{sum(p.numel() for p in learner.parameters):,} parameters, {learner.precision} products on "
-                         f"{learner.device}, {learner.batches.per_epoch:,} batches an epoch, {learner.workers}")
+                         f"{learner.device}, {learner.batches.per_epoch:,} batches an epoch, {who}")
     session.reporter.say(f"run folder {out}: run the same command again to resume")
     if step < session.steps:
         per_epoch = updates_in(learner.config, learner.batches.per_epoch)

@@ -6,6 +6,7 @@ exchange sums, and nothing else.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import secrets
@@ -203,6 +204,28 @@ def noticing_others(world: World) -> Iterator[None]:
                        why=str(error).splitlines()[0].partition(" This is")[0],
                        fix="torchrun --max-restarts begins again at the last checkpoint; so does the same command"
                        ) from error
+
+
+def require_same(world: World, told: dict[str, str]) -> None:
+    """Makes sure that what ranks must have in common is the same on all of them.
+
+    Raises:
+        ConfigError: what is not, and the rank that has it otherwise.
+    """
+    every = [dict(zip(told, values, strict=True)) for values in world.gather(list(told.values()))]
+    for rank, (name, first) in itertools.product(range(world.size), every[0].items()):
+        if every[rank][name] != first:
+            raise ConfigError(f"ranks 0 and {rank} have another {name}", where=f"rank {rank} of {world.size}",
+                              why=f"{_differing(first, every[rank][name])} there",
+                              fix="start all ranks with the same flags and versions; hosts of different kinds need "
+                                  "train.precision fp32")
+
+
+def _differing(first: str, other: str) -> str:
+    """Where two texts part: a few words of each."""
+    place = next((i for i, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), min(len(first), len(other)))
+    start = max(0, place - 40)
+    return f"{first[start : place + 20]!r} here, {other[start : place + 20]!r}"
 
 
 def deal(costs: Sequence[int], size: int) -> list[list[int]]:
