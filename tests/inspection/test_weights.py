@@ -34,6 +34,12 @@ def test_the_effective_rank_counts_directions() -> None:
     turned = torch.linalg.qr(torch.randn(6, 6)).Q
     assert statistics(turned).effective_rank == pytest.approx(6, abs=1e-4)
     assert statistics(turned[:, :1] @ turned[:1]).effective_rank == pytest.approx(1, abs=1e-3)
+    tall = torch.randn(9, 4)
+    sigma = torch.linalg.svdvals(tall.double())
+    expected = (sigma[0], torch.special.entr(sigma / sigma.sum()).sum().exp())
+    for matrix in (tall, tall.T):
+        found = statistics(matrix)
+        assert (found.spectral_norm, found.effective_rank) == pytest.approx(tuple(map(float, expected)))
     assert statistics(3 * turned).spectral_norm == pytest.approx(3, abs=1e-4)
 
 
