@@ -105,7 +105,7 @@ def test_weights_go_from_the_file_to_the_batches(tmp_path: Path) -> None:
     pairs = open_splits(config, tmp_path / "run")["train"]
     tokenizers = train_tokenizers(config.tokenizer, pairs, config.task)
     corpus = open_corpus(pairs, tokenizers, config)
-    assert corpus.weights == ((30, 1.0), (30, 1.0), (10, 2.5), (10, 2.5))
+    assert corpus.weights == ((60, 1.0), (20, 2.5))
     batches = Batches(training_examples(corpus, tokenizers, config), 0, 4, config.seed)
     rows = np.concatenate(batches.examples(0))
     assert [(rows < 60).sum(), (rows >= 60).sum()] == [60, 50]

@@ -12,6 +12,8 @@ import json
 import mmap
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -192,7 +194,8 @@ def _weights(pairs: Pairs, folder: Path) -> tuple[tuple[int, float], ...]:
     shards = shards_of(pairs.split)
     if all(shard.weight == 1 for shard in shards):
         return ()
-    return tuple((kept, shard.weight) for kept, shard in zip(kept_of_shards(folder), shards, strict=True))
+    kept = zip(kept_of_shards(folder), (shard.weight for shard in shards), strict=True)
+    return tuple((sum(count for count, _ in alike), weight) for weight, alike in groupby(kept, key=itemgetter(1)))
 
 
 def is_whole(folder: Path, dtype: Dtype) -> bool:
