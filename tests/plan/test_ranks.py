@@ -41,6 +41,8 @@ def test_an_update_waits_for_the_dearest_hand() -> None:
     assert update.mean == pytest.approx(2 * 0.5 + 0.8)
     assert update.slowest == pytest.approx(2 * 0.5 + 0.9)
     assert update.seconds == pytest.approx(1.9 + 0.25)
+    late = update_of(hands, 2, Pace(0.5, 0.01, 0.25, 0.0, None, late=0.1), Asked(2, per_host=2), NOTHING, 1)
+    assert late.seconds == pytest.approx(update.seconds + 0.18)
 
 
 def test_a_gpu_sends_while_it_computes_and_launches_what_is_small() -> None:

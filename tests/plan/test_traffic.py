@@ -45,7 +45,7 @@ def test_sizes_add_up() -> None:
 
 
 def test_traffic_by_hand() -> None:
-    of = Sizes(layers=60, largest=20, rest=40, count=3)
+    of = Sizes(layers=60, largest=20, rest=40, count=3, buckets=2)
     assert traffic(of, 1, 1, 5, True).bytes == 0
     assert traffic(of, 4, 1, 5, True).bytes == 2 * 3 / 4 * (100 + 40)  # gradients, and five numbers
     assert traffic(of, 4, 1, 5, True) == traffic(of, 4, 1, 1, False)  # whatever the micro-batches

@@ -38,7 +38,7 @@ def _predicted(ranks: Ranks, row: Row) -> Iterator[str]:
     yield row("tokens a second", f"{ranks.tokens_per_second:,.0f}")
     yield row("an update", f"{update.seconds:.3g} s")
     waiting = update.slowest - update.mean
-    for name, part in (("computing", update.mean), ("waiting for the dearest hand", waiting),
+    for name, part in (("computing", update.mean), ("waiting for the last", waiting),
                        ("exchanging", update.exchange), ("optimizer", update.step)):
         yield row(f"  {name}", f"{part:.3g} s", part / update.seconds)
     yield row("strong efficiency", f"{100 * ranks.strong:.0f} %")
@@ -56,6 +56,7 @@ def _measured(ranks: Ranks, row: Row) -> Iterator[str]:
     yield row("an optimizer's step", f"{pace.step:.3g} s")
     if pace.byte:
         yield row("sent within a host", f"{1e-9 / pace.byte:.3g} GB/s")
+        yield row("waiting for the last, at equal work", f"{100 * pace.late:.0f} %")
         yield row("a collective of five numbers", f"{1000 * pace.collective:.3g} ms")
     if pace.others is not None:
         yield row("taken by other processes", f"{100 * pace.others:.0f} %")

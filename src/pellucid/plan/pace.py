@@ -43,6 +43,7 @@ class Pace:
         least: of a micro-batch, however small: a GPU's, whose operations have to be launched.
         step: of clipping and the optimizer.
         collective: of one with next to nothing in it.  byte: of each byte sent within a host; None: nothing was sent.
+        late: that all wait in vain for the last of them, by each second that they compute, though all do the same.
         ranks: that were timed at once; 0: none was.
         others: the share of the processors that other processes had meanwhile; None where nobody tells.
     """
@@ -55,6 +56,7 @@ class Pace:
     ranks: int = 0
     others: float | None = None
     least: float = 0.0
+    late: float = 0.0
 
 
 def gpu_pace(gpu: GPU, config: RunConfig, workload: Workload, parameters: int) -> Pace:
@@ -108,7 +110,8 @@ def measure_pace(config: RunConfig, workload: Workload, precision: str, ranks: i
     costs = np.array([Given(given).cost(number) for number in range(len(given))], dtype=float)
     batch, place = line(costs, seconds)
     step, collective, byte = (float(np.mean([answer[key] for answer in told])) for key in ("step", "small", "byte"))
-    return Pace(batch, place, step, collective, byte if ranks > 1 else None, ranks, others.share)
+    late = float(np.mean([answer["late"] for answer in told]))
+    return Pace(batch, place, step, collective, byte if ranks > 1 else None, ranks, others.share, late=late)
 
 
 def line(costs: "np.typing.NDArray[np.float64]", seconds: "np.typing.NDArray[np.float64]") -> tuple[float, float]:
@@ -134,7 +137,8 @@ class _Work:
 
 
 def _tell(pipe: Connection, work: _Work) -> None:
-    """What a rank does."""
+    """What a rank does, in a session of its own, as torchrun starts it."""
+    os.setsid()
     torch.set_num_threads(1)
     if work.world.size == 1:
         pipe.send_bytes(json.dumps(_time_updates(work) | {"small": 0.0, "byte": 0.0}).encode())
@@ -158,10 +162,10 @@ def _answer(pipe: Connection) -> dict[str, list[float]]:
 
 
 def _time_updates(work: _Work) -> dict[str, object]:
-    """Mean seconds of each batch, and of a step; what comes first warms up."""
+    """Mean seconds of each batch, and of a step; what comes first warms up. Ranks begin each round together."""
     learner = learner_of(work.config, model_of(work.config, work.workload), work.given, work.precision)
-    begun, batches, steps = time.monotonic(), [list[float]() for _ in work.given], list[float]()
-    while len(steps) <= 1 or time.monotonic() - begun < SECONDS:
+    begun, batches, steps, waits = time.monotonic(), [list[float]() for _ in work.given], list[float](), list[float]()
+    while True:
         for number, (batch, seconds) in enumerate(zip(work.given, batches, strict=True)):
             started = time.monotonic()
             for loss in add_gradients(learner, 0, {number: batch}, batch.target_tokens):
@@ -171,11 +175,16 @@ def _time_updates(work: _Work) -> dict[str, object]:
         clip_gradients(learner.parameters, work.config.train.clip_norm or np.inf)
         take_step(learner, 1)
         steps.append(time.monotonic() - started)
-        if time.monotonic() - begun > 3 * SECONDS:
+        started = time.monotonic()
+        passed = started - begun
+        is_enough = passed > 3 * SECONDS or (len(steps) > 1 and passed > SECONDS)
+        [ended] = work.world.sum(is_enough)
+        waits.append(time.monotonic() - started)
+        if ended:
             break
     warm = 1 if len(steps) > 1 else 0
-    return {"batches": [float(np.mean(seconds[warm:])) for seconds in batches],
-            "step": float(np.mean(steps[warm:]))}
+    means = [float(np.mean(seconds[warm:])) for seconds in batches]
+    return {"batches": means, "step": float(np.mean(steps[warm:])), "late": float(np.mean(waits[warm:])) / sum(means)}
 
 
 def _time_sums(world: World) -> dict[str, float]:

@@ -51,8 +51,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Update:
-    """Seconds of an update: computing by the rank with the dearest hand and by the mean rank, the optimizer's step, and
-    what sending adds."""
+    """Seconds of an update: computing by the rank that is the last and by the mean rank, the optimizer's step, and what
+    sending adds."""
 
     slowest: float
     mean: float
@@ -156,6 +156,7 @@ def update_of(hands: NDArray[np.float64], micro_batches: int, pace: Pace, asked:
     fixed = micro_batches * pace.batch
     least = micro_batches * pace.least
     slowest, mean = (max(least, fixed + pace.place * float(cost)) for cost in (hands.max(1).mean(), hands.mean()))
+    slowest += mean * (pace.late if asked.size > 1 else 0.0)
     exchange = exchange_seconds(sent, pace, asked, shard)
     if asked.gpu is not None:
         exchange = max(0.0, exchange - _HIDDEN * slowest / (1 if shard > 1 else micro_batches))
@@ -246,7 +247,8 @@ def _assumed(config: RunConfig, accumulate: int, asked: Asked, gpu: GPU | None, 
         times = f"{more:,.0f}" if more >= 10 else f"{more:.3g}"
         found.append(f"train.accumulate is {config.train.accumulate:,}, the next multiple of {asked.size:,} ranks, in "
                      f"place of {accumulate:,}: an update has {times} times the tokens")
-    found.append("ranks are equally fast, and differ by the micro-batches that they are dealt alone")
+    found.append("ranks are late as those that were timed" if pace is not None and pace.ranks > 1 else
+                 "ranks are equally fast, and differ by the micro-batches that they are dealt alone")
     if asked.size > per_host:
         hosts = math.ceil(asked.size / per_host)
         found.append(f"{hosts:,} hosts of {per_host} ranks, each of which sends {network / 1e9:.3g} GB/s to others"

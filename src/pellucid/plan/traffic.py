@@ -4,7 +4,6 @@ Of n bytes in a group of w ranks, a ring sends (w − 1)/w · n from each rank t
 to sum them everywhere (Patarasuk & Yuan 2009). gloo scatters sums by summing them everywhere.
 """
 
-import math
 from dataclasses import dataclass
 
 from torch import nn
@@ -19,12 +18,14 @@ _FP32 = 4
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of the weights: of all layers, of the largest of them, of what is in no layer; and how many layers."""
+    """Bytes of the weights: of all layers, of the largest of them, of what is in no layer; how many layers there are,
+    and how many buckets of gradients DDP makes."""
 
     layers: int
     largest: int
     rest: int
     count: int
+    buckets: int
 
     @property
     def all(self) -> int:
@@ -36,8 +37,19 @@ def sizes_of(model: nn.Module) -> Sizes:
     """Counts."""
     layers = [_FP32 * sum(p.numel() for p in module.parameters()) for module in model.modules()
               if isinstance(module, EncoderLayer | DecoderLayer)]
-    every = _FP32 * sum(p.numel() for p in model.parameters())
-    return Sizes(sum(layers), max(layers), every - sum(layers), len(layers))
+    every = [_FP32 * p.numel() for p in model.parameters()]
+    return Sizes(sum(layers), max(layers), sum(every) - sum(layers), len(layers), _buckets(every[::-1]))
+
+
+def _buckets(gradients: list[int]) -> int:
+    """How many buckets gradients of these bytes fill, in about the order in which they are ready: one is closed when it
+    holds its size or more."""
+    count, room = 1, FIRST_BUCKET
+    for size in gradients:
+        if room <= 0:
+            count, room = count + 1, BUCKET
+        room -= size
+    return count
 
 
 @dataclass(frozen=True)
@@ -74,8 +86,7 @@ def traffic(sizes: Sizes, size: int, shard: int, micro_batches: int, by_gloo: bo
     replicas = size // shard
     agreed = _sum(size) * _AGREED
     if shard == 1:
-        buckets = 1 + math.ceil(max(0, sizes.all - FIRST_BUCKET) / BUCKET)
-        return Traffic(0.0, _sum(size) * sizes.all + agreed, buckets + 1)
+        return Traffic(0.0, _sum(size) * sizes.all + agreed, sizes.buckets + 1)
     gathered = micro_batches * (2 * sizes.layers + sizes.rest) * (shard - 1) / shard
     scattered = sizes.all * (_sum(shard) if by_gloo else (shard - 1) / shard)
     groups = sizes.count + 1
