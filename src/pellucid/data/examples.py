@@ -9,7 +9,6 @@ have no name: memory holds only the pages in use, and the system removes them wi
 import contextlib
 import itertools
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import IO, Any
@@ -23,7 +22,7 @@ from pellucid.data.blocks import BLOCK, SIDES, WINDOW
 from pellucid.data.corpus import Corpus, Examples, Sequences
 from pellucid.data.mixture import Mixed
 from pellucid.data.span_corruption import corrupt_rows, sentinels_for
-from pellucid.data.subword_sampling import resegment_rows
+from pellucid.data.subword_sampling import SubwordSampling
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.errors import ConfigError
@@ -31,7 +30,6 @@ from pellucid.files import make_folder, output_errors
 
 _AT_ONCE = 10_000  # that many times into a block
 _SAMPLE = 20_000  # of all examples, by which is told how long they become
-_one_draws = threading.Lock()  # SentencePiece has one seed for all threads
 
 Rows = list[list[int]]
 Draw = Callable[[Rows, Rows, Random], tuple[Rows, Rows]]  # gives sources and targets another form
@@ -142,19 +140,21 @@ class Drawn:
         """These rows of the corpus, drawn as the seed and the key have it."""
         sources, targets = ([side[i].tolist() for i in rows.tolist()] for side in (corpus.source, corpus.target))
         random = Random(f"{self.seed} {key}")
-        with _one_draws:
-            for draw in self.draws:
-                sources, targets = draw(sources, targets, random)
+        for draw in self.draws:
+            sources, targets = draw(sources, targets, random)
         return sources, targets
 def _sampling(tokenizers: Tokenizers, config: RunConfig) -> Draw:
     """Of both sides; a label has no pieces."""
-    def resegment(rows: Rows, tokenizer: object, random: Random) -> Rows:
+    def of(tokenizer: object) -> SubwordSampling:
         assert isinstance(tokenizer, SentencePieceTokenizer)
-        return resegment_rows(rows, tokenizer, config.tokenizer.sampling, config.model.max_length, random)
+        return SubwordSampling(tokenizer, tokenizers.config, config.tokenizer.sampling)
+
+    source, longest = of(tokenizers.source), config.model.max_length
+    target = None if tokenizers.labels else source if tokenizers.shared else of(tokenizers.target)
 
     def draw(sources: Rows, targets: Rows, random: Random) -> tuple[Rows, Rows]:
-        sources = resegment(sources, tokenizers.source, random)
-        return sources, targets if tokenizers.labels else resegment(targets, tokenizers.target, random)
+        sources = source.resegmented(sources, longest, random)
+        return sources, targets if target is None else target.resegmented(targets, longest, random)
 
     return draw
 

@@ -1,23 +1,55 @@
-"""Subword sampling: the same texts in other pieces each time, drawn by SentencePiece's BPE-dropout (Provilkov et al.
-2020) or from its unigram model (Kudo 2018).
+"""Subword sampling: the same texts in other pieces each time, drawn by BPE-dropout (Provilkov et al. 2020) or from the
+unigram model (Kudo 2018).
 
 The text comes from the ids, which hold it whole (what is unknown stays unknown), so the corpus need keep nothing else.
 """
 
+import itertools
+import re
+from collections.abc import Sequence
 from random import Random
 
-from pellucid.data.tokenizers.interface import BOS, EOS
+from pellucid.config import TokenizerConfig
+from pellucid.data.segmentations import MergeDropout, Segmentations, UnigramSampling
+from pellucid.data.tokenizers.interface import sentinels
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
+from pellucid.data.tokenizers.symbols import symbols_of
 
-_SEEDS = 2**32 - 1
+_KINDS: dict[str, type[Segmentations]] = {"bpe": MergeDropout, "unigram": UnigramSampling}
+_WORD = re.compile("▁?[^▁]+|▁")  # pieces do not go beyond one
 
 
-def resegment_rows(rows: list[list[int]], tokenizer: SentencePieceTokenizer, strength: float, limit: int,
-                   random: Random) -> list[list[int]]:
-    """Each row in other pieces, with its bos or eos; as it was where it would be longer than `limit`."""
-    heads = [row[:1] if row[0] == BOS else [] for row in rows]
-    tails = [row[-1:] if row[-1] == EOS else [] for row in rows]
-    bare = [row[len(head) : len(row) - len(tail)] for head, row, tail in zip(heads, rows, tails, strict=True)]
-    drawn = tokenizer.resegment(bare, strength, random.randrange(_SEEDS))
-    found = ([*head, *ids, *tail] for head, ids, tail in zip(heads, drawn, tails, strict=True))
-    return [new if len(new) <= limit else row for row, new in zip(rows, found, strict=True)]
+class SubwordSampling:
+    """Draws rows of ids anew.
+
+    Args:
+        tokenizer: whose ids they are.
+        options: how it was trained; its symbols are never divided.
+        strength: the probability that a merge is left out, or the α that sharpens the probabilities of segmentations.
+    """
+
+    def __init__(self, tokenizer: SentencePieceTokenizer, options: TokenizerConfig, strength: float) -> None:
+        whole = {*options.user_defined_symbols, *symbols_of(options.symbols), *sentinels(options.sentinels)}
+        words = {piece: found for piece, found in tokenizer.scores().items() if piece not in whole}
+        self._spelled = {token: piece for piece, (token, _) in words.items()}
+        self._segmentations = _KINDS[options.algorithm](words, strength)
+
+    def drawn(self, rows: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
+        """The texts of `rows` in other pieces; the same seed and rows give the same ones, in any process."""
+        random = Random(seed)
+        return [self._row(row, random) for row in rows]
+
+    def resegmented(self, rows: list[list[int]], limit: int, random: Random) -> list[list[int]]:
+        """Each row in other pieces, with its bos or eos; as it was where it would be longer than `limit`."""
+        found = [self._row(row, random) for row in rows]
+        return [new if len(new) <= limit else row for row, new in zip(rows, found, strict=True)]
+
+    def _row(self, row: Sequence[int], random: Random) -> list[int]:
+        """What belongs to no word stays as it is."""
+        drawn: list[int] = []
+        for is_text, ids in itertools.groupby(row, self._spelled.__contains__):
+            kept = list(ids)
+            words = _WORD.findall("".join(map(self._spelled.__getitem__, kept))) if is_text else []
+            found = [self._segmentations.draw(word, random) for word in words]
+            drawn += kept if not is_text or None in found else [token for ids in found for token in ids or ()]
+        return drawn

@@ -62,21 +62,11 @@ class SentencePieceTokenizer:
         ids: list[list[int]] = self._processor.encode([self._tidy(text) for text in texts])
         return ids
 
-    def resegment(self, rows: Sequence[Sequence[int]], strength: float, seed: int) -> list[list[int]]:
-        """The texts of `rows`, which hold no special id but UNK, in pieces that are drawn anew.
-
-        Args:
-            strength: the probability that a merge is left out (BPE-dropout, Provilkov et al. 2020), or the α that
-                sharpens the probabilities of the segmentations (unigram sampling, Kudo 2018).
-            seed: 0 to 2^32 - 2; the same seed and rows give the same pieces.
-        """
-        import sentencepiece
-
-        sentencepiece.set_random_generator_seed(seed)  # that of the one thread which is started for these texts
-        texts = self._processor.decode([list(row) for row in rows])
-        pieces: list[list[int]] = self._processor.encode(texts, enable_sampling=True, alpha=strength, nbest_size=-1,
-                                                         num_threads=1)
-        return pieces
+    def scores(self) -> dict[str, tuple[int, float]]:
+        """Of each piece, its id and its score in the model; specials and bytes have none."""
+        processor = self._processor
+        return {processor.id_to_piece(i): (i, processor.get_score(i)) for i in range(len(SPECIALS), self.size)
+                if not processor.is_byte(i)}
 
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._processor.decode([i for i in ids if i not in (PAD, BOS, EOS)]))
