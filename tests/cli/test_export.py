@@ -106,3 +106,9 @@ def test_a_damaged_run_is_not_copied(cli: Any, copy: Path, tmp_path: Path) -> No
 def test_another_target(cli: Any, run: Path, tmp_path: Path) -> None:
     cli("export", run, "--to", "rum", "--out", tmp_path / "x").says(2, "'rum'", "did you mean run?", "--to")
     cli("export", run, "--to", "tapestry", "--out", tmp_path / "x").says(2, "choose run")
+
+
+def test_a_finished_copy_is_not_told_to_go_on(cli: Any, slim: Path) -> None:
+    told = cli("train", slim)
+    assert (told.code, "is finished" in told.out, "to go on" in told.out) == (0, True, False)
+    assert f"--train.initialize_from {slim} --out NEW" in told.out

@@ -110,6 +110,7 @@ def test_prefixes(cli: Any, run: Path, tmp_path: Path) -> None:
     assert lines[2].startswith("5")
     cli(*words, stdin="1\n" * 5).says(3, "fewer prefixes", str(tmp_path / "p.txt"))
     cli(*words, stdin="1\n" * 2).says(3, "more prefixes than lines of input", str(tmp_path / "p.txt"))
+    cli("generate", run, "--prefix", "1 2 ", stdin="1\n").says(3, "where: 1 2", "--prefix is the name of a file")
 
 
 def test_generate_as_json(cli: Any, run: Path) -> None:

@@ -17,7 +17,7 @@ from pellucid.config import DecodeConfig, RunConfig
 from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.reader import merge
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from pellucid.cli.lines import Beside
@@ -70,6 +70,10 @@ def main(program: str, words: Sequence[str]) -> int:
 
     other_than(arguments.output, arguments.input, arguments.prefix)
     run, options = _opened(arguments, overrides)
+    if arguments.prefix is not None and not arguments.prefix.exists():
+        raise DataError("the file of prefixes does not exist", where=str(arguments.prefix),
+                        why="--prefix is the name of a file, not text",
+                        fix="give --prefix FILE, with a line for each line of the input")
     prefixes = None if arguments.prefix is None else Beside(arguments.prefix, "prefixes")
     fix = "" if options.split_sentences else "; --split-sentences translates all of it"
     with remarks(run.config.model.max_length, "prefix", fix) as told:

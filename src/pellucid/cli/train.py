@@ -105,7 +105,13 @@ def ended_run(folder: Path) -> dict[str, Any] | None:
 
 
 def how_to_extend(folder: Path, config: RunConfig, ended: dict[str, Any]) -> str:
-    """That a run is finished, and what makes it go on."""
+    """That a run is finished, and what makes it go on; of a slim copy, that nothing does."""
+    from pellucid.runs.slim import MARK
+
+    if (folder / MARK).exists():
+        words = ["pellucid", "train", "CONFIG", "--train.initialize_from", str(folder), "--out", "NEW"]
+        return (f"{folder} is finished: {ended['why']}\nit is a slim copy, and training cannot go on in it; a new run "
+                f"starts from its weights by\n  {shlex.join(words)}")
     train, words = config.train, ["pellucid", "train", str(folder)]
     if ended["ended"] == "patience":
         words += ["--train.patience", str(2 * (train.patience or 1))]
