@@ -1,6 +1,7 @@
 """pellucid prepare CONFIG --out RUN"""
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,5 +44,5 @@ def main(program: str, words: Sequence[str]) -> int:
     if arguments.json:
         print(json.dumps(report))
     else:
-        print(f"done: {out} is prepared\nnext: pellucid train {arguments.config} --out {out}")
+        print(f"done: {out} is prepared\nnext: {shlex.join(['pellucid', 'train', *words])}")
     return 0
