@@ -30,7 +30,8 @@ def test_an_override(cli: Any, tiny: Path, text: str) -> None:
 @pytest.mark.parametrize("text", YAML.values(), ids=YAML)
 def test_a_path(train_on: Callable[..., Any], text: str) -> None:
     outcome = train_on("--data.train", text)
-    outcome.says(2 if text[0] == "[" and text[-1] == "]" else 3, "where:")  # no list of sources, or a file that is not there
+    is_list = text[0] == "[" and text[-1] == "]"
+    outcome.says(2 if is_list else 3, "where:")  # no list of sources, or a file that is not there
     assert len(outcome.err) < 5000
 
 
