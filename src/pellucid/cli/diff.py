@@ -62,6 +62,7 @@ def _weights(found: dict[str, Any]) -> Iterator[str]:
         return
     whole = "no part has one shape in both" if found["distance"] is None else f"distance {found['distance']:.4f}"
     yield f"weights: {found['a']} of a, {found['b']} of b: {whole}; 0 is equal, 1 unrelated"
+    yield _row("part", "parameters", "distance")
     yield from (_row(part["part"], f"{part['parameters']:,}", f"{part['distance']:.4f}") for part in found["parts"])
     for row in found["unlike"]:
         yield _row(row["tensor"], _shape(row["a"]), _shape(row["b"]))
