@@ -42,5 +42,5 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 .venv/.ready-dev: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,data,words]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,data,words,serve]'
 	touch $@

@@ -10,7 +10,6 @@ the epoch that is best on the validation split, and of the last one.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from pathlib import Path
 from statistics import mean
@@ -123,7 +122,7 @@ def main() -> None:
     means = [mean(row[key] for row in rows) for key in ("test_accuracy_best_epoch", "test_accuracy_last_epoch")]
     print(f"mean    best on validation {means[0]:5.1f} %  last epoch {means[1]:5.1f} %")
     if args.json:
-        args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        machine.write(rows, args.json)
 
 
 if __name__ == "__main__":

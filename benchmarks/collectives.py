@@ -22,11 +22,11 @@ from pellucid.train.world import World
 WORDS = 8000
 
 
-class Collectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Collectives(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own has no types
     """Counts, by name, the collectives that are begun while this is entered."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own has no types
         self.counts: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

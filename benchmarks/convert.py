@@ -1,7 +1,8 @@
 """A pellucid Transformer's weights in the peers' models: the same numbers under other names.
 
 Sinusoidal positions, LayerNorm (post-norm or pre-norm), ReLU, one vocabulary, tied embeddings: what all of them can be.
-Positions go in as a table, since everybody lays the sines and cosines out in another order.
+Sinusoids go in as a table, since everybody lays the sines and cosines out in another order. `HELD` has the other
+positions.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from benchmarks.decode_job import BOS, EOS, PAD, Weights
 
 POSITIONS = 1024
 EPSILON = 1e-5  # of our LayerNorm
+MAX_DISTANCE = 128  # of our T5 buckets
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
 EMBEDDING = "target_embedding.weight"
+HELD = {"ctranslate2": {"sinusoidal", "rotary", "t5"}, "transformers": {"sinusoidal"}, "joeynmt": {"sinusoidal"}}
 
 # Ours → theirs, by stack; the rest of a name stays.
 PARTS_OF_TRANSFORMERS = {
@@ -38,6 +41,12 @@ JOEYNMT = {"encoder": {**PARTS_OF_JOEYNMT, "self_attention": "src_src_att", "res
                        "residual_2.norm": "feed_forward.layer_norm"},
            "decoder": {**PARTS_OF_JOEYNMT, "self_attention": "trg_trg_att", "residual_1.norm": "x_layer_norm",
                        "residual_2.norm": "dec_layer_norm", "residual_3.norm": "feed_forward.layer_norm"}}
+
+
+def holds(system: str, model: dict[str, Any]) -> bool:
+    """Whether a system has such a model's positions and attention."""
+    position, attention = model.get("position", "sinusoidal"), model.get("attention", "full")
+    return system == "pellucid" or (position in HELD[system] and attention == "full")
 
 
 def renamed(weights: Weights, names: dict[str, dict[str, str]]) -> dict[str, Any]:
@@ -130,13 +139,18 @@ def to_ctranslate2(model: dict[str, Any], weights: Weights, folder: Path, vocabu
         words: the names of ids that it shall take and give; those of `words_of` if left out.
     """
     from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 
-    spec = TransformerSpec.from_config((model["encoder_layers"], model["decoder_layers"]), model["n_heads"],
-                                       pre_norm=model["residual"] == "pre")
+    options = {"rotary": {"rotary_dim": 0, "rotary_interleave": True}, "t5": {"relative_attention_bias": True}}
+    spec = TransformerSpec(*(kind(layers, model["n_heads"], pre_norm=model["residual"] == "pre",
+                                  **options.get(model.get("position", "sinusoidal"), {}))
+                             for kind, layers in ((TransformerEncoderSpec, model["encoder_layers"]),
+                                                  (TransformerDecoderSpec, model["decoder_layers"]))))
     for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
         embeddings = stack.embeddings[0] if name == "encoder" else stack.embeddings
         embeddings.weight = weights[EMBEDDING]
-        stack.position_encodings.encodings = sinusoids(model["d_model"])
+        if model.get("position", "sinusoidal") == "sinusoidal":
+            stack.position_encodings.encodings = sinusoids(model["d_model"])
         for number, layer in enumerate(stack.layer):
             _fill_layer(layer, weights, f"{name}.layers.{number}")
         if model["residual"] == "pre":
@@ -158,6 +172,9 @@ def _fill_layer(layer: Any, weights: Weights, name: str) -> None:
     norms = iter(range(1, 4))
     _fill_linear(layer.self_attention.linear[0], weights, name + ".self_attention", "query", "key", "value")
     _fill_linear(layer.self_attention.linear[1], weights, name + ".self_attention", "output")
+    if f"{name}.self_attention.position.table" in weights:
+        layer.self_attention.relative_attention_bias = weights[f"{name}.self_attention.position.table"]
+        layer.self_attention.relative_attention_max_distance = np.int32(MAX_DISTANCE)
     _fill_norm(layer.self_attention.layer_norm, weights, f"{name}.residual_{next(norms)}.norm")
     if f"{name}.cross_attention.query.weight" in weights:
         _fill_linear(layer.attention.linear[0], weights, name + ".cross_attention", "query")

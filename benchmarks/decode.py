@@ -24,8 +24,8 @@ import numpy as np
 import torch
 
 from benchmarks import machine, processes, vocabulary_map
-from benchmarks.convert import to_ctranslate2
-from benchmarks.decode_cases import LENGTHS, Case, random_case, run_case
+from benchmarks.convert import holds, to_ctranslate2
+from benchmarks.decode_cases import LENGTHS, PLACED, Case, random_case, run_case
 from benchmarks.decode_job import Job, Search
 from benchmarks.decode_limit import Bound, bound_of
 from benchmarks.decode_table import tables
@@ -77,7 +77,8 @@ def run_job(case: Case, job: Job, folder: Path, args: argparse.Namespace, limit:
     say(f"{case.name}, {name} (β {job.search.exponent:.2f}): {len(job.sources)} sentences, {mean:.1f} tokens each\n"
         f"  {bound}")
     budgets = [0] if job.one_by_one else args.budget
-    wanted = [s for s in SYSTEMS if has_row(s[1], bool(args.run), job.one_by_one) and is_wanted(s, args)]
+    wanted = [s for s in SYSTEMS if has_row(s[1], bool(args.run), job.one_by_one) and is_wanted(s, args)
+              and holds(s[0], case.sizes)]
     runners = start_all(wanted, folder, budgets, args.joeynmt)
     interleave(runners, args.repeat or (2 if args.quick else 5), lambda number: say(
         f"  repetition {number}: " + ", ".join(f"{r.system} ({r.setting}) {rate(r.runs[-1]):,.0f}" for r in runners)))
@@ -165,7 +166,8 @@ def cases_of(args: argparse.Namespace) -> list[Case]:
     if args.run:
         files = (args.source, args.target) if args.source else None
         return [run_case(args.run, files, args.sentences)]
-    return [random_case(model, kind, args.sentences) for model in args.model for kind in args.lengths]
+    return [random_case(model, kind, args.sentences, position, args.attention)
+            for model in args.model for kind in args.lengths for position in args.position]
 
 
 def arguments() -> argparse.Namespace:
@@ -176,6 +178,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--target", help="their references")
     parser.add_argument("--model", nargs="*", choices=["tiny", "small", "base"], default=["tiny", "small", "base"])
     parser.add_argument("--lengths", nargs="*", choices=list(LENGTHS), default=list(LENGTHS))
+    parser.add_argument("--position", nargs="*", choices=PLACED, default=["sinusoidal"], help="of a random model")
+    parser.add_argument("--attention", choices=["full", "window"], default="full", help="of a random model")
     parser.add_argument("--search", nargs="*", choices=[s.name for s in SEARCHES],
                         default=[s.name for s in SEARCHES])
     parser.add_argument("--mode", nargs="*", choices=["batches", "one by one"], default=["batches", "one by one"])
@@ -212,8 +216,7 @@ def main() -> None:
                     say(table(new, one_by_one))
                     rows += new
                     if args.json:
-                        args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n",
-                                             encoding="utf-8")
+                        machine.write(rows, args.json)
     print(tables([row | {"model": row["model"] + args.label} for row in rows]))
 
 
@@ -224,6 +227,8 @@ def prepare(case: Case, folder: Path, run: Path | None) -> None:
     words = folder / "vmap.txt"
     if run:
         vocabulary_map.write(load(run), words)
+    if not holds("ctranslate2", case.sizes):
+        return
     try:
         to_ctranslate2(case.sizes, weights, folder / "ctranslate2", words if run else None)
     except ModuleNotFoundError as error:

@@ -27,6 +27,7 @@ from pellucid.runs.run import Run, load
 
 LENGTHS = {"captions": 1000, "passages": 64}  # sentences: as long as Multi30k's, and of 256 tokens
 PASSAGE = 256
+PLACED = ("sinusoidal", "rotary", "alibi", "t5", "transformer_xl")  # positions that can be compared
 STEP = 4  # given lengths are this far apart, so that many sentences share one
 LONGEST = 100  # tokens, where a run's own outputs end
 
@@ -72,15 +73,20 @@ class Case:
         return Job(self.sizes, search, self.sources, self.calls(one_by_one), one_by_one)
 
 
-def random_case(name: str, kind: str, sentences: int | None = None) -> Case:
+def random_case(name: str, kind: str, sentences: int | None = None, position: str = "sinusoidal",
+                attention: str = "full") -> Case:
     """A random post-norm model of MODELS, and sources of random ids: "captions" or "passages".
 
-    Padding and bos have zeros for embeddings, so that no system, whether it forbids them or not, ever emits one.
+    Padding and bos have zeros for embeddings, so that no system, whether it forbids them or not, ever emits one; what
+    positions learn begins with zeros, and is drawn.
     """
-    sizes = {**asdict(MODELS[name]), "residual": "post"}
+    sizes = {**asdict(MODELS[name]), "residual": "post", "position": position, "attention": attention}
     model = new_model(sizes)
     with torch.no_grad():
         model.target_embedding.weight[[PAD, UNK, BOS]] = 0
+        for each, parameter in model.named_parameters():
+            if ".position." in each and not parameter.any():
+                parameter.normal_()
     random = np.random.default_rng(1)
     count = sentences or LENGTHS[kind]
     if kind == "captions":
@@ -89,7 +95,8 @@ def random_case(name: str, kind: str, sentences: int | None = None) -> Case:
     else:
         source = target = np.full(count, PASSAGE)
     sources = [[*random.integers(FIRST, sizes["vocabulary"], n - 1).tolist(), EOS] for n in source]
-    return Case(f"{name} {kind}", sizes, model.eval(), sources, target.tolist(), None)
+    parts = [part for part in (position, attention) if part not in ("sinusoidal", "full")]
+    return Case(", ".join([f"{name} {kind}", *parts]), sizes, model.eval(), sources, target.tolist(), None)
 
 
 def run_case(folder: Path, files: tuple[str, str] | None, sentences: int | None = None) -> Case:
@@ -114,10 +121,10 @@ def sizes_of(run: Run) -> dict[str, Any]:
         ValueError: what it has that the peers' models cannot have.
     """
     config = run.config.model
-    for name, wanted in (("position", "sinusoidal"), ("norm", "layernorm"), ("feed_forward", "relu"),
-                         ("attention", "full"), ("tie_embeddings", True)):
-        if getattr(config, name) != wanted:
-            raise ValueError(f"model.{name} is {getattr(config, name)}: the peers have {wanted} alone")
+    for name, known in (("position", PLACED), ("norm", ("layernorm",)), ("feed_forward", ("relu",)),
+                        ("attention", ("full",)), ("tie_embeddings", (True,)), ("d_key", (None,))):
+        if getattr(config, name) not in known:
+            raise ValueError(f"model.{name} is {getattr(config, name)}: what can be compared is {known}")
     if config.residual not in ("post", "pre") or not run.tokenizers.shared:
         raise ValueError("the peers need a post- or pre-norm model with one vocabulary for both sides")
     return {**{name: getattr(config, name) for name in SIZES}, "vocabulary": run.tokenizers.source.size}

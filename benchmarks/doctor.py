@@ -111,7 +111,7 @@ def main() -> None:
           f"{row['peak_memory_bytes'] / 2**30:.2f} GiB  slip at line {row['slip']} (seeded at {pairs // 2 + 1})  "
           f"{', '.join(row['kinds'])}")
     if args.json:
-        args.json.write_text(json.dumps({**machine.describe(), "rows": [row]}, indent=1) + "\n", encoding="utf-8")
+        machine.write([row], args.json)
 
 
 if __name__ == "__main__":

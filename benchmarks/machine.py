@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import json
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,11 @@ def describe() -> dict[str, Any]:
                         "system": platform.system()},
             "versions": {"python": platform.python_version(), **_versions()},
             "date": datetime.date.today().isoformat()}
+
+
+def write(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """A results file."""
+    path.write_text(json.dumps({**describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 def _processor() -> str:

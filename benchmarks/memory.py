@@ -7,7 +7,6 @@ A small model trains on sentences of one length, in a process of its own for eac
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -85,7 +84,7 @@ def main() -> None:
         say(f"{sentences:4} sentences of {length:3}: {rows[-1]['peak_memory_bytes'] / 2**30:5.2f} GiB  "
             f"{rows[-1]['seconds']:6.3f} s  {rows[-1]['tokens_per_second']:7,.0f} tokens/s")
     if args.json:
-        args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        machine.write(rows, args.json)
     if args.figure:
         draw(rows, args.figure)
 

@@ -157,7 +157,7 @@ def main() -> int:
         if args.json:
             from benchmarks import machine
 
-            args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+            machine.write(rows, args.json)
     print(table(rows))
     return 0
 

@@ -142,7 +142,7 @@ def main() -> None:
                 f"{rows[-1]['disk_bytes'] / 2**20:,.0f} MiB on the disk  next epoch after "
                 f"{rows[-1]['next_epoch_seconds']:.2f} s")
     if args.json:
-        args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        machine.write(rows, args.json)
 
 
 if __name__ == "__main__":

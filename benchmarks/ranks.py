@@ -144,7 +144,7 @@ def main() -> int:
     args = parser.parse_args()
     rows = count_collectives() + measure("tiny" if args.quick else "base", 1 if args.quick else args.rounds)
     if args.json:
-        args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        machine.write(rows, args.json)
     print(tables(rows))
     return 0
 

@@ -33,13 +33,13 @@ ROUNDING = 1e-4  # nats, of a score and of a logit
 TRIALS = 24
 BLEU_ALLOWED, NATS_ALLOWED = 0.2, 0.02
 BUDGET = 4096
-SIZES = ("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers", "residual")
+SIZES = ("d_model", "n_heads", "d_ff", "encoder_layers", "decoder_layers", "residual", "position", "attention")
 
 
 def new_model(sizes: dict[str, Any]) -> Transformer:
     """Our model of these sizes, random."""
-    return build(ModelConfig(**{name: sizes[name] for name in SIZES}), sizes["vocabulary"], sizes["vocabulary"],
-                 shared=True)
+    config = ModelConfig(**{name: sizes[name] for name in SIZES if name in sizes})
+    return build(config, sizes["vocabulary"], sizes["vocabulary"], shared=True)
 
 
 def model_of(sizes: dict[str, Any], weights: Weights) -> Transformer:

@@ -8,7 +8,6 @@ alone, at their best, over the time of the update.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 from pathlib import Path
@@ -189,7 +188,7 @@ def main() -> None:
             rows += run_case(case, args.repeat or (2 if args.quick else 5), args.joeynmt, args.system, limit)
             say(table([row for row in rows if row["workload"] == case]))
         if args.json:
-            args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+            machine.write(rows, args.json)
     if not args.to_loss:
         print(f"{table(rows)}\n\n{best_peers(rows)}")
 

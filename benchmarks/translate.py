@@ -12,7 +12,6 @@ Needs ctranslate2 4.8.5 (`pip install ctranslate2==4.8.5`).
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -119,7 +118,7 @@ def main() -> None:
          "first": first[job]} for job, times in taken.items()]
     print(table(rows))
     if args.json:
-        args.json.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        machine.write(rows, args.json)
 
 
 if __name__ == "__main__":

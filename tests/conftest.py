@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,29 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+CACHE = os.environ.get("PELLUCID_CACHE")  # before any test has one of its own
+
+
+@pytest.fixture(scope="session")
+def new_cache() -> Callable[[Path], str]:
+    """A function: makes a folder a cache that has nothing but the kernels, which take longer to compile than most tests
+    take; what PELLUCID_CACHE is to be."""
+    from pellucid.kernels.compiled import find_library
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PELLUCID_CACHE", CACHE) if CACHE else patch.delenv("PELLUCID_CACHE", raising=False)
+        library = find_library()
+
+    def make(folder: Path) -> str:
+        if not isinstance(library, str) and not (folder / "kernels").exists():
+            (folder / "kernels").mkdir(parents=True, mode=0o700)
+            for file in (library.path, library.path.with_suffix(".sha256")):
+                shutil.copy(file, folder / "kernels")
+        return str(folder)
+
+    return make
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from pellucid.ablate.cells import cells_of, key_of, with_seed, with_steps
 from pellucid.ablate.outcome import Outcome
 from pellucid.ablate.study import Budget, Study
 from pellucid.cli.arguments import split_overrides
-from pellucid.config.mapping import from_mapping
+from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.reader import merge
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
@@ -124,6 +124,8 @@ def test_a_key_belongs_to_the_configuration_and_not_to_the_place(study: Make) ->
     assert key_of(with_seed(config, 2), budget) != key_of(config, budget)
     assert key_of(config, Budget(steps=30)) != key_of(config, budget)
     assert key_of(with_steps(config, 77), Budget(minutes=2)) == key_of(config, Budget(minutes=2))
+    assert key_of(from_mapping(merge(to_mapping(config), {"data": {"source_language": "en"}})),
+                  budget) == key_of(config, budget)
 
 
 def resolved(words: list[str]) -> Any:

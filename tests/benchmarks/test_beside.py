@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,16 @@ def test_a_recipe_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row.count("|") == HEAD.splitlines()[0].count("|")
 
 
-def test_a_training_that_has_ended_is_told(tmp_path: Path) -> None:
-    more = ["--train.steps", "40"]
-    assert train("copy", more, tmp_path / "run", 1000) > 0
+def test_a_training_that_has_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [{"event": "train", "step": step, "source_tokens": 30 * step, "target_tokens": 10 * step,
+              "seconds": step / 5} for step in (5, 10, 15)]
+    monkeypatch.setattr("benchmarks.beside.PELLUCID", [sys.executable, "-c", f"""if True:
+        from pathlib import Path
+        run = Path({str(tmp_path / "run")!r})
+        if not run.exists():
+            run.mkdir()
+            (run / "metrics.jsonl").write_text({"".join(json.dumps(line) + chr(10) for line in lines)!r})
+        """])
+    assert train("copy", [], tmp_path / "run", 1000) == 40 * 5
     with pytest.raises(SystemExit, match="copy was not trained for 5 seconds more"):
-        train("copy", more, tmp_path / "run", 5)
+        train("copy", [], tmp_path / "run", 5)

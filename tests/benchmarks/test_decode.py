@@ -13,7 +13,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import decoders, vocabulary_map, workloads
-from benchmarks.convert import to_ctranslate2
+from benchmarks.convert import holds, to_ctranslate2
 from benchmarks.decode import SEARCHES, is_exact
 from benchmarks.decode_cases import Case, random_case
 from benchmarks.decode_job import BOS, EOS, Job, Search, groups, read, until_eos
@@ -33,9 +33,9 @@ FP32 = {"ctranslate2": "float32 1x1", "transformers": "fp32", "pellucid": "plain
 
 
 @functools.cache
-def trained(residual: str) -> Case:
+def trained(residual: str, position: str = "sinusoidal") -> Case:
     """A model too small for any measurement, after a little schooling in copying: it ends its outputs."""
-    sizes = {**asdict(TINY), "residual": residual}
+    sizes = {**asdict(TINY), "residual": residual, "position": position}
     torch.manual_seed(0)
     model, random = new_model(sizes), np.random.default_rng(0)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -70,11 +70,14 @@ def prepared(case: Case, job: Job, folder: Path, system: str) -> decoders.Decode
 
 @pytest.mark.parametrize("lengths", [None, [8] * 5 + [5] * 7], ids=["own lengths", "given lengths"])
 @pytest.mark.parametrize("search", [GREEDY, BEAM], ids=lambda search: search.name)
-@pytest.mark.parametrize("residual", ["post", "pre"])
+@pytest.mark.parametrize("parts", [("post", "sinusoidal"), ("pre", "sinusoidal"), ("pre", "rotary"), ("post", "t5")],
+                         ids=" ".join)
 @pytest.mark.parametrize("system", list(FP32))
-def test_every_system_finds_what_the_reference_finds(system: str, residual: str, search: Search,
+def test_every_system_finds_what_the_reference_finds(system: str, parts: tuple[str, str], search: Search,
                                                      lengths: list[int] | None, tmp_path: Path) -> None:
-    case = replace(trained(residual), lengths=lengths)
+    case = replace(trained(*parts), lengths=lengths)
+    if not holds(system, case.sizes):
+        pytest.skip(f"{system} has no such positions")
     if lengths and system == "ctranslate2" and search == BEAM:
         pytest.skip("CTranslate2 shares out the probability of an end that it forbids")
     job = case.job(search, one_by_one=False)
@@ -124,8 +127,11 @@ def test_outputs_that_differ_by_rounding_are_ties(case: Case) -> None:
         assert (verdict.failures, verdict.ties) == ([], 1)
 
 
-def test_a_random_case_has_lengths_and_no_forbidden_token() -> None:
-    case = random_case("tiny", "captions", sentences=12)
+@pytest.mark.parametrize(("position", "attention"), [("sinusoidal", "full"), ("t5", "window")])
+def test_a_random_case_has_lengths_and_no_forbidden_token(position: str, attention: str) -> None:
+    case = random_case("tiny", "captions", 12, position, attention)
+    assert case.model.window_size == (64 if attention == "window" else None)
+    assert all(p.any() for name, p in case.model.named_parameters() if ".position." in name)
     assert case.lengths is not None
     assert all(length % 4 == 2 for length in case.lengths)
     assert not case.model.target_embedding.weight[:EOS].any()

@@ -78,9 +78,9 @@ def call(*words: object, stdin: bytes | str = b"") -> Outcome:
 
 
 @pytest.fixture(scope="session")
-def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+def cli(tmp_path_factory: pytest.TempPathFactory, new_cache: Callable[[Path], str]) -> Iterator[Cli]:
     before = os.environ.get("PELLUCID_CACHE")
-    os.environ["PELLUCID_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["PELLUCID_CACHE"] = new_cache(tmp_path_factory.mktemp("cache"))
     yield call
     if before is None:
         del os.environ["PELLUCID_CACHE"]

@@ -6,6 +6,7 @@ import dataclasses
 import random
 import string
 from collections.abc import Callable
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,11 @@ def refused(cli: Any, tmp_path: Path) -> Callable[..., Any]:
 
 
 def typos(count: int) -> list[tuple[str, str]]:
-    """(key, misspelt): one letter of its last part changed, dropped, doubled or swapped with the next."""
+    """(key, misspelt): one letter of its last part changed, dropped, doubled or swapped with the next, so that no other
+    key is as near."""
     chance = random.Random(7)
-    keys = sorted(key for key in dotted_keys(RunConfig) if len(key.rsplit(".", 1)[-1]) > 3 and "." in key)
+    known = sorted(dotted_keys(RunConfig))
+    keys = sorted(key for key in known if len(key.rsplit(".", 1)[-1]) > 3 and "." in key)
     found = []
     while len(found) < count:
         key = chance.choice(keys)
@@ -46,8 +49,11 @@ def typos(count: int) -> list[tuple[str, str]]:
         other = chance.choice(string.ascii_lowercase)
         middle = chance.choice([other + following, following, letter * 2 + following, following + letter])
         changed = head + middle + tail
-        if f"{section}.{changed}" not in dotted_keys(RunConfig) and changed != last:
-            found.append((key, f"{section}.{changed}"))
+        wrong = f"{section}.{changed}"
+        nearest = sorted(((SequenceMatcher(None, one, wrong).ratio(), one) for one in known), reverse=True)[:2]
+        is_plain = nearest[0][1] == key and nearest[0][0] > nearest[1][0]  # no other key is as near
+        if wrong not in known and changed != last and is_plain:
+            found.append((key, wrong))
     return found
 
 

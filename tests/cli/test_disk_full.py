@@ -112,15 +112,13 @@ def test_a_new_run_on_a_full_disk(cli: Any, failing: Callable[[int], None], tiny
 
 
 def test_weights_that_cannot_be_written(cli: Any, monkeypatch: pytest.MonkeyPatch, copy: Path, tiny: Path) -> None:
-    import safetensors
-
     from pellucid.runs import checkpoint
 
-    def refuse(tensors: object, path: object) -> None:
-        raise safetensors.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+    def refuse(path: object, tensors: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     shutil.rmtree(copy / "checkpoints" / "step-00000024")
-    monkeypatch.setattr(checkpoint, "save_file", refuse)
+    monkeypatch.setattr(checkpoint, "write_tensors", refuse)
     full = cli("train", tiny, "--out", copy)
     assert full.code == 74, full.err
     assert "disk is full" in full.err

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from pellucid.cli import _FLAGS, _STEPS, VERBS
+from pellucid.cli import _FLAGS, _MODULES, _STEPS, VERBS
 from pellucid.cli.chinese import sentences
 from pellucid.cli.help import SHOW, arguments_of, paragraphs_of, wrapped
 from pellucid.language import columns
 
-KINDS = {kind.__name__: kind for verb in VERBS if verb != "translate"
-         for kind in vars(importlib.import_module(f"pellucid.cli.{verb}")).values()
-         if dataclasses.is_dataclass(kind) and kind.__module__ == f"pellucid.cli.{verb}"}
+MODULES = {f"pellucid.cli.{_MODULES.get(verb, verb)}" for verb in VERBS if verb != "translate"}
+KINDS = {kind.__name__: kind for module in sorted(MODULES) for kind in vars(importlib.import_module(module)).values()
+         if dataclasses.is_dataclass(kind) and kind.__module__ == module}
 FRAME = ["a Transformer you can see through", "usage: {}", "VERB [arguments]", "pellucid VERB --help says more",
          "First steps:", "[options]", SHOW, "; {} if left out", *_FLAGS.values(), *filter(None, _STEPS.values())]
 ALL = {*FRAME, *VERBS.values(), *(text for kind in KINDS.values() for text in paragraphs_of(kind)),

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -68,9 +68,9 @@ def test_the_numbers_beside_the_pictures_are_those_of_the_run(inspected: Path, r
         with (inspected / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
 
-    sums = Counter[tuple[str, str]]()
+    sums = defaultdict[tuple[str, str], float](float)
     for row in rows("attention-1-decoder-layers-0-cross_attention"):
-        sums[row["head"], row["query_position"]] += float(row["weight"])  # type: ignore[assignment]
+        sums[row["head"], row["query_position"]] += float(row["weight"])
     assert list(sums.values()) == pytest.approx([1.0] * len(sums))
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     losses = [(str(one["step"]), str(one["loss"])) for one in metrics if one["event"] == "train"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,8 @@ def test_score_reads_one_side_from_standard_input(cli: Any, run: Path, tmp_path:
     cli(*words, stdin="1\n" * 2).says(3, "more targets than lines of input", "3 lines, and the input 2")
 
 def test_what_is_generated_has_the_score_that_is_told(cli: Any, run: Path, tmp_path: Path) -> None:
-    one = json.loads(cli("generate", run, "--json", stdin="1 2 3\n").out)["hypotheses"][0]
+    exactly = ("--decode.precision", "fp32")  # as it is scored
+    one = json.loads(cli("generate", run, "--json", *exactly, stdin="1 2 3\n").out)["hypotheses"][0]
     (tmp_path / "s").write_text("1 2 3\n")
     (tmp_path / "t").write_text(one["text"] + "\n")
     scored = json.loads(cli("score", run, "--source", tmp_path / "s", "--target", tmp_path / "t", "--json").out)
@@ -228,9 +230,12 @@ def test_split_sentences_cuts_nothing(cli: Any, run: Path) -> None:
     cli("translate", run, "--split-sentences", "--n-best", 2, stdin="1\n").says(2, "decode.split_sentences")
 
 
-def test_a_precision_that_is_not_available_is_told_with_its_reason(cli: Any, run: Path) -> None:
-    done = cli("translate", run, "--decode.precision", "int8", stdin="1 2\n3\n")
-    assert done.err.startswith("pellucid: decode.precision int8 is not used, but fp32: the ")  # width, or kernels
+def test_a_precision_that_is_not_available_is_told_with_its_reason(cli: Any, run: Path, tmp_path: Path) -> None:
+    plain = shutil.copytree(run, tmp_path / "plain")
+    config = (plain / "config.yaml").read_text(encoding="utf-8")
+    (plain / "config.yaml").write_text(config.replace("kernels: auto", "kernels: plain"), encoding="utf-8")
+    done = cli("translate", plain, "--decode.precision", "int8", stdin="1 2\n3\n")
+    assert done.err.startswith("pellucid: decode.precision int8 is not used, but fp32: the kernels ")
     assert done.err.count("int8") == 1
     done = cli("translate", run, "--verbose", "--decode.precision", "fp32", stdin="1 2\n")
     assert done.err.startswith("pellucid: decoder: ")

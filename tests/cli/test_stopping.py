@@ -79,10 +79,11 @@ def test_stopped_at_the_last_step_is_done_after_all(cli: Any, tiny: Path, tmp_pa
 
 
 @pytest.mark.parametrize(("number", "code"), STOPS)
-def test_a_process_that_gets_a_signal(tiny: Path, tmp_path: Path, number: int, code: int) -> None:
+def test_a_process_that_gets_a_signal(tiny: Path, tmp_path: Path, new_cache: Callable[[Path], str], number: int,
+                                      code: int) -> None:
     words = [sys.executable, "-m", "pellucid", "train", str(tiny), "--out", str(tmp_path / "r"),
              "--train.steps", "100000", "--train.validate_every", "20"]
-    environment = {**os.environ, "PELLUCID_CACHE": str(tmp_path / "cache")}
+    environment = {**os.environ, "PELLUCID_CACHE": new_cache(tmp_path / "cache")}
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         seen = ""

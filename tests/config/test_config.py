@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -22,7 +23,7 @@ from pellucid.config import (
     checks,
 )
 from pellucid.config.mapping import differences, from_mapping, to_mapping
-from pellucid.config.reader import merge, nest
+from pellucid.config.reader import merge, nest, read_dataclass
 from pellucid.errors import ConfigError
 
 texts = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12)
@@ -76,9 +77,9 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     return merge(base, nest(key, value))
 
 
-@pytest.mark.parametrize("key", checks._RANGES)
+@pytest.mark.parametrize("key", checks.RANGES)
 def test_every_range_holds_at_both_ends(key: str) -> None:
-    low, high = checks._RANGES[key]
+    low, high = checks.RANGES[key]
     for value in (low - 1 if low >= 1 or low < 0 else -1, *([high * 2 + 1] if high < float("inf") else [])):
         value = [value, value] if key == "train.betas" else value
         with pytest.raises(ConfigError) as error:
@@ -89,7 +90,7 @@ def test_every_range_holds_at_both_ends(key: str) -> None:
 
 @pytest.mark.parametrize("key", [key for key, hint in flat_fields().items() if hint is not bool])
 def test_no_number_is_without_a_range(key: str) -> None:
-    assert key in checks._RANGES or key == "data.generated.max_length"  # checked against min_length
+    assert key in checks.RANGES or key == "data.generated.max_length"  # checked against min_length
 
 
 @pytest.mark.parametrize("value", [True, "7", 1.5, [1], {"a": 1}, None])
@@ -101,7 +102,8 @@ def test_a_whole_number_is_nothing_else(value: Any) -> None:
 @pytest.mark.parametrize(("key", "value", "match"), [
     ("train.learning_rate", float("nan"), "not a finite number"), ("train.learning_rate", "fast", "a number"),
     ("train.learning_rate", True, "a number"), ("tokenizer.shared", 1, "true or false"), ("tokenizer.path", 3, "text"),
-    ("train.betas", [0.9], "a list of 2"), ("train.betas", 0.9, "a list"), ("data.source_field", True, "str or int"),
+    ("train.betas", [0.9], "a list of 2"), ("train.betas", 0.9, "a list"),
+    ("data.source_field", True, "text or a whole number"), ("train.learning_rate", 10**400, "not a finite number"),
     ("train.schedule", "cosin", "did you mean cosine"), ("task", "seq2sec", "did you mean seq2seq"),
     ("model", 3, "must be a mapping"), ("data.train", {"source": "x"}, "needs both source and target"),
     ("data.train", {"path": "x", "source": "y", "target": "z"}, "either one path"),
@@ -110,6 +112,30 @@ def test_a_value_of_a_wrong_type_or_none_of_the_choices_is_named(key: str, value
     with pytest.raises(ConfigError, match=match) as error:
         from_mapping(nest(key, value))
     assert error.value.where == key
+
+
+@dataclass(frozen=True)
+class _Asked:
+    text: str | tuple[str, ...]
+    count: int = 1
+
+
+def test_a_key_that_has_no_default_is_missing_where_it_is_left_out() -> None:
+    assert read_dataclass(_Asked, {"text": "a"}) == _Asked("a")
+    assert read_dataclass(_Asked, {"text": ["a", "b"]}) == _Asked(("a", "b"))
+    with pytest.raises(ConfigError, match=r"^asked\.text is missing"):
+        read_dataclass(_Asked, {"count": 2}, "asked")
+    with pytest.raises(ConfigError, match="text must be text or a list, not 5"):
+        read_dataclass(_Asked, {"text": 5})
+    with pytest.raises(ConfigError, match=r"text\[1\] must be text"):
+        read_dataclass(_Asked, {"text": ["a", 5]})
+
+
+def test_what_is_wrong_is_told_in_a_few_words_however_long_it_is() -> None:
+    for mapping in ({"text": ["a" * 9999, 5] * 99}, {"x" * 9999: 1}, {"text": "a", "count": "1" * 9999}):
+        with pytest.raises(ConfigError) as error:
+            read_dataclass(_Asked, mapping)
+        assert len(str(error.value)) < 1000
 
 
 def test_what_yaml_leaves_as_text_is_a_number() -> None:
@@ -153,6 +179,10 @@ def test_a_key_like_no_other_lists_them() -> None:
     ({"data": {"objective": "span_corruption"}, "task": "classification"}, "data.objective"),
     ({"data": {"objective": "span_corruption"}, "tokenizer": {"sentinels": 9}, "train": {"monitor": "bleu"}},
      "train.monitor"),
+    ({"data": {"source_language": "english"}}, "data.source_language"),
+    ({"data": {"target_language": "de_DE"}}, "data.target_language"),
+    ({"data": {"target_language": ""}}, "data.target_language"),
+    ({"data": {"target_language": "fr\n"}}, "data.target_language"),
 ])
 def test_values_that_contradict_each_other_are_refused(mapping: dict[str, Any], where: str) -> None:
     with pytest.raises(ConfigError) as error:
@@ -164,6 +194,12 @@ def test_values_that_contradict_each_other_are_refused(mapping: dict[str, Any], 
                                                ({"n_best": 2, "beam_size": 5}, 5)])
 def test_a_beam_holds_as_many_hypotheses_as_are_told(decode: dict[str, int], width: int) -> None:
     assert from_mapping({"decode": decode}).decode.width == width
+
+
+@pytest.mark.parametrize("tag", ["en", "zh-Hans", "pt-BR", "lzh", "EN", "sr-Latn-RS", "de-1996"])
+def test_languages_are_tags_of_bcp_47(tag: str) -> None:
+    data = from_mapping({"data": {"source_language": tag, "target_language": tag}}).data
+    assert (data.source_language, data.target_language) == (tag, tag)
 
 
 def test_differences_are_named_with_both_values() -> None:

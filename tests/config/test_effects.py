@@ -38,6 +38,7 @@ def test_a_flag_without_effect_says_what_it_needs(recipe: str, words: str, key: 
     ("demo", "--data.generated.max_length 19", "data.generated.max_length"),
     ("trec", "--model.decoder_layers 1", "model.decoder_layers"),
     ("trec", "--decode.beam_size 3", "decode.beam_size"),
+    ("trec", "--data.target_language fr", "data.target_language"),
     ("copy", "--model.pooling max", "model.pooling"),
 ])
 def test_one_that_never_could_have_an_effect_is_told(recipe: str, words: str, key: str) -> None:

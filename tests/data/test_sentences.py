@@ -42,3 +42,9 @@ def test_what_is_too_long_is_cut_between_clauses_then_words_then_anywhere() -> N
 def test_a_long_text_takes_no_longer_for_each_word() -> None:
     text = "A word and more. " * 60_000
     assert len(sentences(text)) == 60_000
+
+
+@pytest.mark.parametrize("part", ["!", ".", '!"', '"', "。", "．1", "a!", " "])
+def test_nor_does_one_that_was_made_to(part: str) -> None:
+    text = part * (200_000 // len(part)) + "x"
+    assert "".join(sentences(text)) == text

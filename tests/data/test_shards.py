@@ -101,6 +101,13 @@ def test_a_file_whose_name_looks_like_a_glob_is_that_file(corpus: Path) -> None:
     assert texts(Split(path=f"{corpus}/a[1].tsv")) == [("x", "y")]
 
 
+@pytest.mark.parametrize("path", ["[" * 5000, "data/" + "*" * 10_000])
+def test_a_glob_longer_than_any_path_is_refused_and_not_read(path: str) -> None:
+    error = refused(Split(path=path))
+    assert "this glob cannot be read" in str(error)
+    assert "a path at most 4,096" in str(error.why)
+
+
 @pytest.mark.parametrize("missing", range(3))
 @pytest.mark.parametrize("side", ["en", "de"])
 def test_a_file_without_a_partner_is_named(corpus: Path, side: str, missing: int) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from random import Random
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -24,11 +25,14 @@ DRAW = Random(0)
 TEXTS = [" ".join(DRAW.choices(WORDS, k=6)) for _ in range(300)]
 
 
-def options(algorithm: str, size: int) -> TokenizerConfig:
-    return TokenizerConfig(algorithm=algorithm, vocab_size=size, sentinels=2)  # type: ignore[arg-type]
+Algorithm = Literal["bpe", "unigram"]
 
 
-def trained(algorithm: str, size: int) -> SentencePieceTokenizer:
+def options(algorithm: Algorithm, size: int) -> TokenizerConfig:
+    return TokenizerConfig(algorithm=algorithm, vocab_size=size, sentinels=2)
+
+
+def trained(algorithm: Algorithm, size: int) -> SentencePieceTokenizer:
     tokenizer = train_tokenizers(options(algorithm, size), [(text, text) for text in TEXTS], "seq2seq").source
     assert isinstance(tokenizer, SentencePieceTokenizer)
     return tokenizer

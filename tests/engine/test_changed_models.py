@@ -27,6 +27,7 @@ from pellucid.config import DecodeConfig, ModelConfig
 from pellucid.engine.obstacle import obstacle
 from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
+from pellucid.nn.embeddings import OutputBias
 from pellucid.nn.feed_forward import FeedForward
 from pellucid.nn.layer_norm import LayerNorm
 from pellucid.runs.decoder import Decoder, Engines, PlainSteps, Request
@@ -90,6 +91,9 @@ SERVED: dict[str, Change] = {
     "scale": put("source_embedding", "scale", lambda model: 2.0),
     "frozen": lambda model: model.requires_grad_(False),
     "training": lambda model: model.train(),
+    "no bias": put(INNER, "outer", lambda model: linear(64, D, bias=False)),
+    "norm of embeddings": put("encoder", "embedding_norm", lambda model: LayerNorm(D)),
+    "bias of words": put("", "output_bias", lambda model: OutputBias(V)),
     "more words": put("target_embedding", "weight", lambda model: drawn(V + 3, D)),
 }
 REFUSED: dict[str, Change] = {
@@ -102,7 +106,6 @@ REFUSED: dict[str, Change] = {
     "weight norm": lambda model: nn.utils.weight_norm(model.get_submodule(INNER).outer),
     "pruned": lambda model: prune.l1_unstructured(model.get_submodule(INNER).outer, "weight", 0.5),
     "own forward": put(INNER, "forward", lambda model: lambda x: 0 * x),
-    "no bias": put(INNER, "outer", lambda model: linear(64, D, bias=False)),
     "no bias in attention": put(ATTENTION, "value", lambda model: linear(D, D, bias=False)),
     "other activation": put(INNER, "activation", lambda model: torch.tanh),
     "module as activation": put(INNER, "activation", lambda model: nn.Tanh()),
@@ -117,13 +120,16 @@ REFUSED: dict[str, Change] = {
     "plain weight": lambda model: (delattr(model.get_submodule(ATTENTION).query, "weight"),
                                    setattr(model.get_submodule(ATTENTION).query, "weight", torch.randn(D, D))),
     "no layers": put("decoder", "layers", lambda model: nn.ModuleList()),
+    "narrow bias": put("", "output_bias", lambda model: OutputBias(V - 1)),
     "other list": put("encoder", "layers", lambda model: nn.Sequential(*model.encoder.layers)),
     "nothing there": put("encoder", "dropout", lambda model: None),
 }
 CHANGES = SERVED | REFUSED
 PARTS: list[dict[str, Any]] = [
     {}, {"position": "learned", "residual": "post"}, {"norm": "rmsnorm", "residual": "deepnorm"},
-    {"feed_forward": "gelu", "norm": "stdnorm", "tie_embeddings": False}]
+    {"feed_forward": "gelu", "norm": "stdnorm", "tie_embeddings": False}, {"position": "rotary"},
+    {"position": "alibi", "attention": "window", "window": 2}, {"position": "t5", "d_key": 6},
+    {"position": "transformer_xl"}]
 
 
 def made(**parts: Any) -> Transformer:

@@ -23,7 +23,7 @@ from pellucid.model.build import build
 from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 from pellucid.runs.generate import score_targets
-from pellucid.search.beginnings import Beginning
+from pellucid.search.beginnings import Beginning, of_tokens
 from pellucid.search.constraints import Rules
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
 from pellucid.search.ranking import best_tokens
@@ -38,7 +38,11 @@ PARTS: list[dict[str, Any]] = [
     {"position": "sinusoidal"}, {"position": "learned", "residual": "post"}, {"position": "none", "norm": "rmsnorm"},
     {"position": "sinusoidal", "residual": "deepnorm", "feed_forward": "swiglu"},
     {"position": "sinusoidal", "norm": "stdnorm", "residual": "none", "tie_embeddings": False},
-    {"position": "sinusoidal", "feed_forward": "gelu"},
+    {"position": "sinusoidal", "feed_forward": "gelu", "n_heads": 8}, {"position": "rotary", "d_key": 18},
+    {"position": "alibi", "attention": "window", "window": 2}, {"position": "t5", "norm": "rmsnorm", "d_ff": 100},
+    {"position": "transformer_xl", "residual": "post", "n_heads": 8},
+    {"embedding_norm": True, "norm_epsilon": 0.1, "output_bias": True, "feed_forward": "gelu_tanh", "d_head": 10},
+    {"biases": False, "position": "t5", "norm": "rmsnorm", "d_head": 48, "feed_forward": "geglu_tanh"},
 ]
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"beam_size": 1}, "beam": {"beam_size": 4}, "n-best": {"beam_size": 4, "n_best": 4},
@@ -49,11 +53,13 @@ SEARCHES: dict[str, dict[str, Any]] = {
 
 def made(vocabulary: int = V, **parts: Any) -> Transformer:
     torch.manual_seed(1)
-    config = ModelConfig(d_model=64, n_heads=2, d_ff=96, encoder_layers=1, decoder_layers=2, max_length=24, **parts)
-    model = build(config, vocabulary, vocabulary, shared=True).eval()
+    sizes = {"d_model": 64, "n_heads": 2, "d_ff": 96, "encoder_layers": 1, "decoder_layers": 2, "max_length": 24}
+    model = build(ModelConfig(**{**sizes, **parts}), vocabulary, vocabulary, shared=True).eval()
     with torch.no_grad():
-        for parameter in model.parameters():
+        for name, parameter in model.named_parameters():
             parameter.mul_(1.5)  # less even probabilities
+            if ".self_attention.position." in name or "output_bias" in name:  # they begin as zeros
+                parameter.add_(torch.randn_like(parameter))
     return model
 
 
@@ -95,12 +101,11 @@ def test_in_fp32_the_engine_finds_what_the_plain_step_finds(parts: dict[str, Any
 
 
 def in_one_call(engine: Engine, source: tuple[torch.Tensor, torch.Tensor],
-                options: SearchOptions) -> list[list[Hypothesis]]:
+                options: SearchOptions, begun: int | None = None) -> list[list[Hypothesis]]:
     """The same search, all steps in one call of the engine."""
-    ids, real = source
-    lengths = real.sum(1)
-    frozen = engine.frozen(int(lengths.max()), options.max_length)
-    return frozen.search(ids[real].numpy(), lengths.numpy(), options, SPECIALS)
+    (ids, real), lengths = source, source[1].sum(1)
+    return engine.frozen(int(lengths.max()), options.max_length).search(
+        ids[real].numpy(), lengths.numpy(), options, SPECIALS, [] if begun is None else [of_tokens([begun])] * len(ids))
 
 
 @settings(deadline=None)
@@ -112,6 +117,22 @@ def test_in_one_call_the_search_finds_what_it_finds_step_by_step(count: int, bea
     engine = engine_of(data.draw(st.sampled_from(PRECISIONS)), data.draw(st.sampled_from([V, MANY])))
     source = sources(count)
     assert in_one_call(engine, source, options) == search(engine, source, count, options, SPECIALS)
+    if longest > 1:  # and where a token begins every output, whose probability alone is reckoned in another order
+        begun = data.draw(st.integers(4, V - 1))
+        found = in_one_call(engine, source, options, begun)
+        wanted = search(engine, source, count, options, SPECIALS, [[begun]] * count)
+        assert [[h.tokens for h in each] for each in found] == [[h.tokens for h in each] for each in wanted]
+        assert [h.token_log_probabilities for each in found for h in each] == [
+            pytest.approx(h.token_log_probabilities, abs=1e-5) for each in wanted for h in each]
+
+
+def test_other_beginnings_are_left_to_the_search_by_steps() -> None:
+    engine, (ids, real) = engine_of("fp32", V), sources(2)
+    frozen = engine.frozen(8, 4)
+    for beginnings in ([of_tokens([7, 8])] * 2, [of_tokens([7]), of_tokens([8])], [of_tokens([7]), of_tokens([])],
+                       [of_tokens([SPECIALS.eos])] * 2, [of_tokens([V])] * 2):
+        with pytest.raises(Refusal, match="prefixes"):
+            frozen.search(ids[real].numpy(), real.sum(1).numpy(), SearchOptions(max_length=4), SPECIALS, beginnings)
 
 
 def test_equal_totals_are_ranked_alike_in_one_call_and_step_by_step() -> None:
@@ -210,9 +231,7 @@ def test_no_source_padding_and_wide_heads() -> None:
 
 
 @pytest.mark.parametrize(("parts", "reason"), [
-    ({"position": "rotary"}, "RotaryPosition"), ({"position": "t5"}, "T5Position"),
-    ({"attention": "linear"}, "LinearAttention"), ({"attention": "window", "window": 3}, "window"),
-    ({"n_heads": 8}, "width of a head"), ({"d_key": 16}, "keys are not as wide")])
+    ({"attention": "linear"}, "LinearAttention"), ({"d_model": 40}, "width of the model is no multiple of 16")])
 def test_what_the_engine_does_not_know_is_named(parts: dict[str, Any], reason: str) -> None:
     config = {"d_model": 64, "n_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 1, **parts}
     assert reason in str(obstacle(build(ModelConfig(**config), V, V, shared=True)))

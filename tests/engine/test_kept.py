@@ -44,7 +44,9 @@ V = 40
 SPECIALS = Specials(bos=2, eos=3, pad=0)
 PARTS: list[dict[str, Any]] = [
     {}, {"position": "learned", "residual": "post"}, {"norm": "rmsnorm", "feed_forward": "swiglu"},
-    {"position": "none", "norm": "stdnorm", "residual": "none", "tie_embeddings": False}]
+    {"position": "none", "norm": "stdnorm", "residual": "none", "tie_embeddings": False},
+    {"position": "rotary", "d_key": 18}, {"position": "t5", "attention": "window", "window": 1},
+    {"position": "transformer_xl"}, {"embedding_norm": True, "output_bias": True, "biases": False}]
 SEARCHES = [SearchOptions(beam_size=1, max_length=9), SearchOptions(beam_size=3, n_best=2, max_length=9, min_length=2)]
 SOURCES = [[5, 6, 7, 8, 3], [9, 3], [11, 4, 39, 3]]
 RUN: dict[str, Any] = {
@@ -203,11 +205,11 @@ def test_logits_that_are_no_numbers_are_left_to_the_search_by_steps(bad: float, 
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory, new_cache: Callable[[Path], str]) -> Iterator[Path]:
     """A run, trained for a second, and a cache of its own."""
     place = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PELLUCID_CACHE", str(place / "cache"))
+        patch.setenv("PELLUCID_CACHE", new_cache(place / "cache"))
         patch.setattr("pellucid.train.loop.draw_loss_curve", lambda events, path: None)
         train_run.train(from_mapping(RUN), place / "run", Reporter(io.StringIO()))
         yield place / "run"

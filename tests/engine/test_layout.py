@@ -100,7 +100,7 @@ def test_an_enum_that_is_changed_on_one_side_is_noticed(before: str, after: str)
 
 
 @pytest.mark.parametrize(("name", "before", "after"), [
-    ("Operation", "i64 heads;", ""), ("Operation", "float alpha, scale", "float scale, alpha"),
+    ("Operation", "i64 layer;", ""), ("Operation", "float alpha, scale", "float scale, alpha"),
     ("Operation", "*gain, *bias", "*bias, *gain"), ("Execution", "i64 rows, seen", "i64 seen, rows"),
     ("Search", "i64 *sizes", "i64 sizes"), ("Heads", "i64 batch, head", "float batch, head"),
     ("Sizes", "i64 causal", "i64 is_causal")])
@@ -122,9 +122,10 @@ def test_what_each_operation_reads_is_listed() -> None:
 @pytest.mark.usefixtures("compiled_kernels")
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_no_operation_is_given_more_than_it_reads(precision: str) -> None:
-    for parts in ({}, {"residual": "deepnorm", "feed_forward": "swiglu"}, {"residual": "none", "norm": "stdnorm"}):
+    for parts in ({}, {"residual": "deepnorm", "feed_forward": "swiglu"}, {"residual": "none", "norm": "stdnorm"},
+                  {"position": "rotary", "attention": "window"}, {"position": "transformer_xl"}):
         config = ModelConfig(d_model=32, n_heads=2, d_ff=96, encoder_layers=2, decoder_layers=2, **parts)
         engine = Engine(build(config, 9, 9, shared=True).eval(), precision)
-        for operation in (*engine.encoder.operations, *engine.decoder.operations):
+        for operation in (*engine.encoder.stack(9).operations, *engine.decoder.stack(9).operations):
             kind = layout.Kind(operation.kind).name
             assert {name for name in NAMES if getattr(operation, name)} <= LISTED[kind], kind

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pellucid.engine.layout import APART, Buffer, Execution
+from pellucid.engine.layout import APART, Activation, Buffer, Execution
 from pellucid.engine.program import Program
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    Activation.LINEAR: lambda x: x, Activation.RELU: F.relu, Activation.GELU: F.gelu, Activation.SWISH: F.silu,
+    Activation.GELU_TANH: lambda x: F.gelu(x, approximate="tanh")}
 
 
 def product(x: Tensor, layer: nn.Linear | Tensor, precision: str) -> Tensor:
     """x [R, D] through `layer`, or times a weight; sums as they are."""
     program = Program(precision, x.shape[1])
     program.multiply(Buffer.LOGITS, layer)
+    return run(program, x)
+
+
+def run(program: Program, x: Tensor) -> Tensor:
+    """What a program that reads x writes as logits."""
     buffers = program.buffers(len(x)) | {Buffer.TYPED: nn.functional.pad(x, (0, APART)).to(program.dtype)}
     places = np.zeros(Buffer.REMEMBERED, dtype=np.int64)
     for number, buffer in buffers.items():
@@ -68,3 +80,10 @@ def test_a_row_has_the_same_bits_beside_any_others() -> None:
         together = product(x, layer, precision)
         for rows in ([0], [199, 5], list(range(7, 140))):
             assert torch.equal(product(x[rows], layer, precision), together[rows])
+
+
+@pytest.mark.parametrize("activation", Activation)
+def test_activations_are_torch_s(activation: Activation) -> None:
+    program, x = Program("fp32", 16), torch.linspace(-30, 30, 16 * 99).view(99, 16)
+    program.multiply(Buffer.LOGITS, torch.eye(16), activation=activation)
+    torch.testing.assert_close(run(program, x), ACTIVATIONS[activation](x), atol=1e-5, rtol=1e-5)

@@ -17,31 +17,33 @@ import pellucid.kernels
 from pellucid.config import ModelConfig
 from pellucid.engine.engine import Engine
 from pellucid.engine.frozen import Stack, at
-from pellucid.engine.layout import Buffer, Kind, Norm, Operation
+from pellucid.engine.layout import Activation, Buffer, Kind, Norm, Operation
 from pellucid.engine.verify import ACCESS, Misfit, Sizes, check, tokens_of
 from pellucid.model.build import build
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
-D, V, F, LAYERS = 64, 40, 96, 2
+D, V, F, LAYERS, LONGEST = 64, 40, 96, 2, 24
 PRECISIONS = ("fp32", "bf16", "int8")
 PARTS: list[dict[str, Any]] = [
     {}, {"position": "learned", "residual": "post", "feed_forward": "swiglu"},
     {"norm": "rmsnorm", "feed_forward": "geglu"}, {"norm": "stdnorm", "residual": "none", "tie_embeddings": False},
-    {"residual": "deepnorm", "norm": "none"}]
+    {"residual": "deepnorm", "norm": "none"}, {"position": "rotary", "d_key": 18, "attention": "window", "window": 3},
+    {"position": "t5", "d_key": 48}, {"position": "alibi"}, {"position": "transformer_xl"},
+    {"embedding_norm": True, "output_bias": True, "biases": False}]
 
 
 @cache
 def stacks(precision: str, part: int) -> tuple[Stack, Stack]:
     torch.manual_seed(1)
-    config = ModelConfig(d_model=D, n_heads=2, d_ff=F, encoder_layers=1, decoder_layers=LAYERS, max_length=24,
+    config = ModelConfig(d_model=D, n_heads=2, d_ff=F, encoder_layers=1, decoder_layers=LAYERS, max_length=LONGEST,
                          **PARTS[part])
     engine = Engine(build(config, V, V, shared=True).eval(), precision)
-    return engine.encoder.stack, engine.decoder.stack
+    return engine.encoder.stack(LONGEST), engine.decoder.stack(LONGEST)
 
 
 def sizes_of(stack: Stack, source: int | None) -> Sizes:
-    return Sizes(D, LAYERS, stack.typed, {at(block): block.nbytes for block in stack.weights}, source)
+    return Sizes(D, LAYERS, stack.typed, {at(block): block.nbytes for block in stack.weights}, LONGEST, source)
 
 
 def copied(stack: Stack) -> ctypes.Array[Operation]:
@@ -87,19 +89,24 @@ CHANGES: dict[tuple[Kind, str], list[Any]] = {
     (Kind.MULTIPLY, "from_"): [Buffer.STREAM, Buffer.SOURCE, Buffer.LOGITS, Buffer.GATES, Buffer.REMEMBERED, *FAR],
     (Kind.MULTIPLY, "inner"): [0, 1, D // 2, 2 * D, *FAR], (Kind.MULTIPLY, "outer"): [0, *FAR],
     (Kind.MULTIPLY, "to"): [Buffer.STREAM, Buffer.SOURCE, Buffer.LOGITS, Buffer.BYTES, Buffer.SCALES, 99, *FAR],
-    (Kind.MULTIPLY, "weight"): [None, 1], (Kind.MULTIPLY, "bias"): [1], (Kind.MULTIPLY, "activation"): [-1, 4],
+    (Kind.MULTIPLY, "weight"): [None, 1], (Kind.MULTIPLY, "bias"): [1],
+    (Kind.MULTIPLY, "activation"): [-1, len(Activation)],
     (Kind.ADD_PRODUCT, "to"): [Buffer.TYPED, Buffer.LOGITS, Buffer.SCALES, Buffer.REMEMBERED, *FAR],
     (Kind.ADD_PRODUCT, "alpha"): [math.nan, math.inf], (Kind.ADD_PRODUCT, "outer"): [16, 2 * D, *FAR],
     (Kind.NORMALIZE, "from_"): [Buffer.TYPED, Buffer.JOINT, *FAR], (Kind.NORMALIZE, "inner"): [0, 16, 2 * D, *FAR],
     (Kind.NORMALIZE, "to"): [Buffer.STREAM, Buffer.LOGITS, *FAR], (Kind.NORMALIZE, "norm"): [-1, len(Norm)],
     (Kind.NORMALIZE, "in_place"): [2, -1], (Kind.NORMALIZE, "epsilon"): [math.nan, -math.inf],
     (Kind.NORMALIZE, "gain"): [1], (Kind.NORMALIZE, "bias"): [1],
-    (Kind.ATTEND_SOURCE, "heads"): [0, 3, 8, D, *FAR], (Kind.ATTEND_SOURCE, "scale"): [math.nan, math.inf],
+    (Kind.ATTEND_SOURCE, "heads"): [0, 3, 8, D, *FAR],
+    (Kind.ATTEND_SOURCE, "keys_width"): [0, 16, D + 16, 2 * D, *FAR], (Kind.ATTEND_SOURCE, "window"): [1, *FAR],
+    (Kind.ATTEND_SOURCE, "span"): [1, 64, *FAR], (Kind.ATTEND_SOURCE, "weight"): [1],
+    (Kind.ATTEND_SOURCE, "bias"): [1], (Kind.ATTEND_SOURCE, "scale"): [math.nan, math.inf],
     (Kind.ATTEND_SOURCE, "keys"): [Buffer.STREAM, Buffer.JOINT, Buffer.LOGITS, Buffer.REMEMBERED, *FAR],
     (Kind.ATTEND_SOURCE, "keys_at"): [2 * D * LAYERS, 2 * D * LAYERS - D, *FAR],
     (Kind.ATTEND_SOURCE, "keys_stride"): [0, D, 2 * D * LAYERS + 16, *FAR],
-    (Kind.ATTEND_SOURCE, "inner"): [0, D - 16, 4 * D, *FAR], (Kind.ATTEND_SOURCE, "outer"): [16, 2 * D, *FAR],
+    (Kind.ATTEND_SOURCE, "inner"): [0, D - 16, 4 * D, *FAR], (Kind.ATTEND_SOURCE, "outer"): [16, 4 * D, *FAR],
     (Kind.ATTEND_PAST, "layer"): [LAYERS, *FAR], (Kind.ATTEND_PAST, "heads"): [0, 3, 8, *FAR],
+    (Kind.ATTEND_PAST, "keys_width"): [0, 32, D + 16, 2 * D, *FAR], (Kind.ATTEND_PAST, "window"): [-1, -(2**63)],
     (Kind.ATTEND_PAST, "outer"): [16, 2 * D, *FAR], (Kind.ATTEND_PAST, "inner"): [0, 16, 4 * D, *FAR],
 }
 
@@ -132,6 +139,33 @@ def test_nor_one_of_bytes_and_gates(kind: Kind, field: str, values: list[Any]) -
             check(operations, sizes_of(decoder, encoder.widths[Buffer.SOURCE]))
 
 
+@pytest.mark.parametrize(("part", "kind", "field", "values"), [
+    (5, Kind.ROTATE, "heads", [0, 1, 3, 4, *FAR]), (5, Kind.ROTATE, "keys_width", [0, 32, 96, 128, *FAR]),
+    (5, Kind.ROTATE, "span", [0, 1, LONGEST, 63, 65, *FAR]), (5, Kind.ROTATE, "weight", [None, 1]),
+    (5, Kind.ROTATE, "to", [Buffer.TYPED, Buffer.LOGITS, Buffer.REMEMBERED + 1, *FAR]),
+    (5, Kind.ROTATE, "from_", [Buffer.TYPED, Buffer.JOINT, *FAR]), (5, Kind.ROTATE, "outer", [0, 64, 256, *FAR]),
+    (5, Kind.ATTEND_PAST, "window", [-1, -(2**63)]), (6, Kind.ATTEND_PAST, "keys_width", [64, 80, *FAR]),
+    (6, Kind.ATTEND_PAST, "outer", [32, 96, *FAR]), (6, Kind.ATTEND_PAST, "bias", [None, 1]),
+    (7, Kind.ATTEND_PAST, "span", [0, 1, LONGEST, 63, 65, *FAR]), (7, Kind.ATTEND_PAST, "bias", [None, 1]),
+    (8, Kind.ATTEND_PAST, "span", [0, 1, LONGEST, 63, 65, *FAR]), (8, Kind.ATTEND_PAST, "weight", [1])])
+def test_nor_one_of_positions(part: int, kind: Kind, field: str, values: list[Any]) -> None:
+    encoder, decoder = stacks("bf16", part)
+    for value in values:
+        operations = copied(decoder)
+        setattr(first_of(kind, operations), field, value)
+        with pytest.raises(Misfit):
+            check(operations, sizes_of(decoder, encoder.widths[Buffer.SOURCE]))
+
+
+@pytest.mark.parametrize("part", [5, 6, 7, 8])
+def test_tables_reach_as_far_as_there_are_positions(part: int) -> None:
+    encoder, decoder = stacks("fp32", part)
+    for stack, source in ((encoder, None), (decoder, encoder.widths[Buffer.SOURCE])):
+        check(stack.operations, replace(sizes_of(stack, source), positions=64))
+        with pytest.raises(Misfit, match="position"):
+            check(stack.operations, replace(sizes_of(stack, source), positions=65))
+
+
 def test_the_encoder_has_neither_a_past_nor_another_source() -> None:
     encoder, decoder = stacks("fp32", 0)
     for kind, field, value in [(Kind.MULTIPLY, "to", Buffer.REMEMBERED), (Kind.MULTIPLY, "to", Buffer.LOGITS),
@@ -158,7 +192,7 @@ def test_nothing_is_read_before_it_is_written_and_all_that_is_needed_is_there() 
     misfit("logits come last", [*every, every[1]])
     misfit("logits come last", [*every[:-1], every[-1], every[-1]])
     misfit("a table", [])
-    misfit("each layer", [o for o in every if o.to != Buffer.REMEMBERED + 1])
+    misfit("keys and values", [o for o in every if o.to != Buffer.REMEMBERED + 1])
     misfit("source is written", [o for o in encoder.operations if o.to != Buffer.SOURCE], sizes_of(encoder, None))
     misfit("3 layers|each layer", every, replace(sizes, layers=3))
     misfit("a model of 0 layers", every, replace(sizes, layers=0))

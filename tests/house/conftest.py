@@ -15,6 +15,8 @@ import pytest
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge, nest
 from pellucid.data.generated.grammar import splits
+from pellucid.data.reading import Question, Reference
+from pellucid.data.squad import squad_of
 
 TINY: dict[str, Any] = {
     "data": {"generated": {"task": "copy", "train": 60, "validation": 10, "test": 10, "symbols": 6, "min_length": 3,
@@ -28,8 +30,9 @@ TINY: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch,
+               new_cache: Callable[[Path], str]) -> None:
+    monkeypatch.setenv("PELLUCID_CACHE", new_cache(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture
@@ -95,6 +98,10 @@ def stand_ins() -> Callable[[Path], None]:
             lines_of(folder / f"data/tang-poems/{name}.jsonl.gz",
                      [json.dumps({"title": chinese(draw, 4), "text": f"{chinese(draw, 7)}。\n{chinese(draw, 7)}。",
                                   "author": "不詳"}, ensure_ascii=False) for _ in pairs])
+        for name, count in (("cmrc2018_train", 60), ("drcd_dev", 20), ("cmrc2018_dev", 10)):
+            asked = [(text, Question(str(i), chinese(draw, 5), (Reference(text[3:6], 3),)).as_json())
+                     for i, text in enumerate(chinese(draw, 30) for _ in range(count))]
+            lines_of(folder / f"data/reading/{name}.json.gz", squad_of(asked).splitlines())
         (folder / "data/trec/validation.tsv").unlink()
         files = "".join(f"  - {{split: {name}, path: data/{name}.jsonl}}\n" for name in SPLITS)
         lines_of(folder / "IWSLT/iwslt2017/README.md",

@@ -23,6 +23,7 @@ from pellucid.data.tokenizers import train_tokenizers
 from pellucid.model.build import (
     ATTENTIONS,
     FEED_FORWARDS,
+    HEAD_ACTIVATIONS,
     NORMS,
     POOLINGS,
     POSITIONS,
@@ -48,13 +49,15 @@ CHARACTERS = {"data.generated.task": "grammar", "data.generated.train": 300, "to
               "model.max_length": 512, "train.batch_sentences": 60}
 MODEL_OPTIONS = [(f"model.{key}", name) for key, names in
                  (("position", POSITIONS), ("norm", NORMS), ("residual", RESIDUALS), ("feed_forward", FEED_FORWARDS),
-                  ("attention", ATTENTIONS), ("tie_embeddings", (False,))) for name in names]
+                  ("attention", ATTENTIONS), ("tie_embeddings", (False,)), ("biases", (False,)),
+                  ("embedding_norm", (True,)), ("output_bias", (True,)), ("norm_epsilon", (1e-3,)),
+                  ("d_head", (5,))) for name in names]
 OTHER_OPTIONS: list[tuple[dict[str, Any], str]] = [
     *(({"train.schedule": name}, name) for name in SCHEDULES),
     *(({"train.optimizer": name}, name) for name in choices(TrainConfig, "optimizer")),
     *(({"train.precision": name}, name) for name in choices(TrainConfig, "precision")),
     *(({"train.monitor": name}, name) for name in ("loss", "bleu", "exact")),
-    *((CHARACTERS | {"tokenizer.kind": name}, name) for name in choices(TokenizerConfig, "kind")),
+    *((CHARACTERS | {"tokenizer.kind": name}, name) for name in choices(TokenizerConfig, "kind") if name != "imported"),
     (CHARACTERS | {"tokenizer.kind": "sentencepiece", "tokenizer.algorithm": "unigram"}, "unigram"),
     ({"data.too_long": "cut", "model.max_length": 5}, "cut"),
     *(({key: value}, key) for key, value in {
@@ -158,7 +161,8 @@ def test_every_pair_either_works_or_is_refused(position: str, attention: str) ->
         assert classifier(source, source != 0).isfinite().all()
 
 
-@pytest.mark.parametrize("key", ["position", "norm", "residual", "feed_forward", "attention", "pooling"])
+@pytest.mark.parametrize("key", ["position", "norm", "residual", "feed_forward", "attention", "pooling",
+                                 "head_activation"])
 def test_an_unknown_name_lists_the_known_ones(key: str) -> None:
     with pytest.raises(ValueError, match=rf"model\.{key} 'nonsense' is unknown; choose .*, "):
         build(ModelConfig(**{key: "nonsense"}), 9, 9)
@@ -171,12 +175,14 @@ def every_override() -> list[tuple[str, Any]]:
     """Each key of the configuration with a value that is allowed and is not its default."""
     values: dict[str, Any] = {
         "task": "classification", "seed": 7, "data.source_field": "english", "data.target_field": 3,
-        "data.label_field": "kind", "data.validation_share": 0.1, "data.test_share": 0.1, "data.too_long": "cut",
+        "data.label_field": "kind", "data.source_language": "en", "data.target_language": "fr",
+        "data.validation_share": 0.1, "data.test_share": 0.1, "data.too_long": "cut",
         "tokenizer.user_defined_symbols": ["<a>"], "tokenizer.symbols": ["greek"],
         "tokenizer.character_coverage": 0.99, "tokenizer.path": "somewhere",
         "train.initialize_from": "somewhere",
         "tokenizer.source_language": "fr", "tokenizer.target_language": "fr", "train.betas": [0.8, 0.9],
-        "train.monitor": "bleu", "decode.n_best": 2, "model.n_heads": 2, "model.d_key": 16, "decode.top_p": 0.5,
+        "train.monitor": "bleu", "decode.n_best": 2, "model.n_heads": 2, "model.d_key": 16,
+        "model.d_head": 16, "model.norm_epsilon": 1e-4, "decode.top_p": 0.5,
         "train.epochs": 2, "train.workers": 2, "train.track": ["tensorboard"],
         "train.batch_sentences": 9, "train.patience": 3, "train.learning_rate": None, "train.clip_norm": None}
     for section, kind in (("data", DataConfig), ("tokenizer", TokenizerConfig), ("model", ModelConfig),
@@ -215,12 +221,16 @@ def _laid(mapping: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
 # For each option, a part of the names of the parameters that it may add, drop or change.
 TOUCHES: dict[str, tuple[str, ...]] = {
     "position": ("position.",), "norm": ("norm.",), "residual": ("closing_norm.",), "feed_forward": ("feed_forward.",),
-    "attention": (), "window": (), "pooling": (), "dropout": (), "attention_dropout": (), "feed_forward_dropout": (),
+    "norm_epsilon": (), "embedding_norm": ("embedding_norm.",), "biases": (".bias",), "output_bias": ("output_bias.",),
+    "head_activation": (), "attention": (), "window": (), "pooling": (),
+    "dropout": (), "attention_dropout": (), "feed_forward_dropout": (),
 }
 VALUES: dict[str, tuple[Any, ...]] = {
     "position": tuple(POSITIONS), "norm": tuple(NORMS), "residual": tuple(RESIDUALS),
     "feed_forward": tuple(FEED_FORWARDS), "attention": tuple(ATTENTIONS), "window": (1, 9), "pooling": tuple(POOLINGS),
-    "dropout": (0.3,), "attention_dropout": (0.3,), "feed_forward_dropout": (0.3,), }
+    "norm_epsilon": (1e-3,), "embedding_norm": (True,), "biases": (False,), "output_bias": (True,),
+    "head_activation": tuple(HEAD_ACTIVATIONS),
+    "dropout": (0.3,), "attention_dropout": (0.3,), "feed_forward_dropout": (0.3,)}
 DEEPNORM_SCALES = (".value.", ".output.", ".feed_forward.")
 
 

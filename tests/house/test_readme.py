@@ -9,11 +9,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from tests.house.servers import Servers, check_extra
 
 from benchmarks.places import english
 from pellucid.ablate import calibrate
@@ -111,8 +112,17 @@ def toy(words: list[str]) -> list[str]:
             *(["--no-calibration"] if words[0] == "plan" else [])]
 
 
-def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line of the documents: `make target`, or `[echo text |] [NAME=value] pellucid … [< file] [> file]`."""
+@pytest.fixture
+def servers() -> Iterator[Servers]:
+    """Those that a page starts."""
+    found = Servers()
+    yield found
+    found.stop()
+
+
+def run_line(line: str, monkeypatch: pytest.MonkeyPatch, servers: Servers) -> None:
+    """One line of the documents: `make target`, `curl …`, or `[echo text |] [NAME=value] pellucid … [< file] [> file]`;
+    a server goes on until the next one."""
     if tuple(shlex.split(line)) in NOT_RUN:
         return
     given = b""
@@ -131,6 +141,12 @@ def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert all(re.search(rf"^{word}:", makefile, re.MULTILINE) for word in words[1:]), line
         elif program == "python" and words[1:3] == ["-m", "pytest"]:
             assert all((ROOT / word).exists() for word in words[3:] if word.startswith("tests")), line
+        elif program == "pip":
+            check_extra(words)
+        elif program == "curl":
+            assert servers.curl(words), line
+        elif program == "pellucid" and words[1] in ("serve", "play"):
+            servers.start(words[1:])
         elif program == "echo":
             given = " ".join(words[1:]).encode() + b"\n"
         else:
@@ -151,12 +167,13 @@ def run_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page) and not english(page)])
-def test_every_command_and_every_python_block_runs(page: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_and_every_python_block_runs(page: str, desk: Path, monkeypatch: pytest.MonkeyPatch,
+                                                   servers: Servers) -> None:
     for name, body in own_files(page).items():
         (desk / name).write_text(body, encoding="utf-8")
     for line in commands(page):
         with monkeypatch.context() as of_this_line:
-            run_line(line, of_this_line)
+            run_line(line, of_this_line, servers)
     for body in fences(page, "python"):
         exec(compile(body, page, "exec"), {})
 

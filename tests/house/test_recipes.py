@@ -13,8 +13,9 @@ import pellucid
 from pellucid.cli import main
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.data.tokenizers.symbols import symbols_of
-from pellucid.model.build import build, build_classifier, check
+from pellucid.model.build import build, build_classifier, build_reader, check
 from pellucid.recipes import read_recipe, recipe_names
+from pellucid.runs.reading import read
 
 NAMES = recipe_names()
 GENERATED = [name for name in NAMES if "generated" in read_recipe(name).mapping["data"]]
@@ -50,6 +51,8 @@ def test_a_recipe_resolves_and_says_what_it_is(name: str) -> None:
     check(config.model)
     if config.task == "classification":
         build_classifier(config.model, 100, 2)
+    elif config.task == "reading":
+        build_reader(config.model, 100, separator=3, unknown=1)
     else:
         build(config.model, 100, 100, shared=config.tokenizer.shared)
 
@@ -96,6 +99,9 @@ def test_a_recipe_trains_at_toy_scale(name: str, tmp_path: Path, stand_ins: Call
     run = pellucid.load(out)
     if recipe["task"] == "classification":
         assert run.classify(["1 2 3"])[0].label in run.tokenizers.labels
+    elif recipe["task"] == "reading":
+        (found,) = read(run, ["1 2 3?"], [["1 2 3"]])
+        assert found.text == "1 2 3"[found.start : found.end]
     else:
         assert isinstance(run.generate(["1 2 3"])[0].text, str)
     split = "test" if name in GENERATED or "test" in recipe["data"] else "validation"

@@ -192,7 +192,7 @@ def _operations(r: Reach, address: int, count: int, tokens: int) -> tuple[list[A
     operations = r.structures(address, Operation, count)
     widths: Counter[int] = Counter()
     for o in operations:
-        stack = Stack(o.outer, 1, r.typed, {o.weight: tokens * o.outer * _FLOAT}, None)
+        stack = Stack(o.outer, 1, r.typed, {o.weight: tokens * o.outer * _FLOAT}, 0, None)
         for pointer, size in ACCESS[Kind(o.kind)].blocks.items():
             r.reads(getattr(o, pointer), size(o, stack))
         widths[o.to] = max(widths[o.to], o.outer)
@@ -205,13 +205,14 @@ def _operations(r: Reach, address: int, count: int, tokens: int) -> tuple[list[A
     return operations, dict(widths)
 
 
-def _buffers(r: Reach, address: int, widths: dict[int, int], rows: int, sources: int) -> list[tuple[int, int]]:
-    """Where each is that there is a pointer to, and its bytes, for so many rows."""
+def _buffers(r: Reach, address: int, widths: dict[int, int], rows: int, sources: int | None) -> list[tuple[int, int]]:
+    """Where each is that there is a pointer to, and its bytes, for so many rows, and so many of the source, if it is
+    read."""
     found = []
     for number, pointer in enumerate(r.addresses(address, max(*widths, Buffer.REMEMBERED - 1) + 1)):
         if pointer and number in widths:
             buffer = Buffer(min(number, Buffer.REMEMBERED))
-            count = sources if buffer == Buffer.SOURCE and sources else rows
+            count = sources if buffer == Buffer.SOURCE and sources is not None else rows
             found.append((pointer, count * buffer.stride(widths[number]) * ITEM_BYTES[buffer.type_name(r.typed)]))
     return found
 
@@ -222,12 +223,12 @@ def _ends(firsts: list[int], lengths: list[int]) -> int:
 
 def _execute(r: Reach, operations: int, count: int, execution: int) -> None:
     e = r.structures(execution, Execution, 1)[0]
-    tokens, sources = r.numbers(e.tokens, e.rows) if e.tokens else [0], 0
+    tokens, sources = r.numbers(e.tokens, e.rows) if e.tokens else [0], None
     every, widths = _operations(r, operations, count, max(tokens, default=0) + 1)
     if e.sentences:
         sentences = max(r.numbers(e.sentences, e.rows), default=-1) + 1
         ends = _ends(r.numbers(e.firsts, sentences), r.numbers(e.lengths, sentences))
-        sources = ends if any(o.kind == Kind.ATTEND_PAST for o in every) else 0
+        sources = ends if any(o.kind == Kind.ATTEND_PAST for o in every) else None
     if e.places:
         positions = max(r.numbers(e.positions, e.rows), default=-1) + 1 if e.positions else e.seen
         r.reads(e.places, positions * widths[Buffer.STREAM] * _FLOAT)
@@ -238,7 +239,7 @@ def _execute(r: Reach, operations: int, count: int, execution: int) -> None:
         ancestors = (ctypes.c_int32 * (e.rows * e.seen)).from_address(e.ancestors)
         for number, step in enumerate(r.addresses(e.steps, e.seen * e.layers)):
             rows = max(ancestors[number // e.layers :: e.seen]) + 1
-            r.reads(step, rows * widths[Buffer.REMEMBERED] * r.item)
+            r.reads(step, rows * widths[Buffer.REMEMBERED + number % e.layers] * r.item)
 
 
 def _search(r: Reach, address: int) -> None:

@@ -28,6 +28,7 @@ from pellucid.kernels import compiled
 from pellucid.kernels.levels import LEVELS, instructions, machine
 
 HERE = Path(__file__).parent
+DRIVERS = cache_folder("tests")  # which outlast the tests
 # Half-optimised: the code is ten times larger with a sanitizer in it, and nobody ships it.
 ADDRESSES = """sh -c 'exec g++ "$@" -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined' g++"""
 THREADS = """sh -c 'exec g++ "$@" -O1 -g -fsanitize=thread' g++"""
@@ -66,7 +67,8 @@ class Way:
         version = subprocess.run([*shlex.split(self.compiler), "--version"], capture_output=True, check=True).stdout
         sources = [compiled.sources_sha256(), (HERE / "driver.cpp").read_text(), DECLARED, repr(compiled._FLAGS)]
         key = hashlib.sha256("\0".join([*sources, *LEVEL[self.level].flags, self.compiler]).encode() + version)
-        folder = cache_folder("tests", key.hexdigest()[:32])
+        folder = DRIVERS / key.hexdigest()[:32]
+        folder.mkdir(mode=0o700, exist_ok=True)
         with (folder / "lock").open("w") as lock, tempfile.TemporaryDirectory() as room:
             fcntl.flock(lock, fcntl.LOCK_EX)  # another test may be at it
             if not (folder / "driver").exists():

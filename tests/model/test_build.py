@@ -146,7 +146,7 @@ def test_impossible_pairs_name_both_keys(options: dict[str, Any], match: str) ->
 @pytest.mark.parametrize(("key", "known"), [
     ("position", "none, sinusoidal, learned, rotary, alibi, t5, transformer_xl"),
     ("norm", "layernorm, rmsnorm, stdnorm, none"), ("residual", "post, pre, deepnorm, none"),
-    ("feed_forward", "relu, gelu, swiglu, geglu"), ("attention", "full, window, linear"),
+    ("feed_forward", "relu, gelu, gelu_tanh, swish, swiglu, geglu, geglu_tanh"), ("attention", "full, window, linear"),
     ("pooling", "mean, max, first")])
 def test_an_unknown_name_lists_the_known_ones(key: str, known: str) -> None:
     with pytest.raises(ValueError, match=f"model.{key} 'sideways' is unknown; choose {known}"):

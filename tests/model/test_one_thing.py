@@ -28,7 +28,8 @@ OPTIONS: list[dict[str, Any]] = [
     *({"attention": name} for name in ATTENTIONS), *({"pooling": name} for name in POOLINGS),
     {"tie_embeddings": False}, {"n_heads": 1}, {"n_heads": 6}, {"d_key": 2}, {"d_ff": 64}, {"encoder_layers": 1},
     {"encoder_layers": 4}, {"decoder_layers": 1}, {"decoder_layers": 4}, {"window": 1}, {"max_length": 7},
-    {"dropout": 0.3}, {"attention_dropout": 0.3}, {"feed_forward_dropout": 0.3}]
+    {"d_head": 5}, {"norm_epsilon": 1e-3}, {"embedding_norm": True}, {"biases": False}, {"output_bias": True},
+    {"head_activation": "relu"}, {"dropout": 0.3}, {"attention_dropout": 0.3}, {"feed_forward_dropout": 0.3}]
 
 
 def parameters(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -67,7 +68,11 @@ def test_what_two_models_share_is_bit_identical(options: dict[str, Any], kind: s
     ({"residual": "post"}, ["closing_norm.gain", "closing_norm.bias"]), ({"feed_forward": "gelu"}, []),
     ({"feed_forward": "swiglu"}, ["gate.weight", "gate.bias", "inner.weight", "inner.bias", "outer.weight"]),
     ({"attention": "window"}, []), ({"attention": "linear"}, []), ({"tie_embeddings": False}, ["output.weight"]),
-    ({"n_heads": 1}, []), ({"d_key": 2}, ["query.weight", "query.bias", "key.weight", "key.bias"])], ids=str)
+    ({"n_heads": 1}, []), ({"d_key": 2}, ["query.weight", "query.bias", "key.weight", "key.bias"]),
+    ({"d_head": 5}, [f"{name}.{kind}" for name in ("query", "key", "value") for kind in ("weight", "bias")]
+     + ["output.weight"]), ({"norm_epsilon": 1e-3}, []), ({"embedding_norm": True}, [
+         "embedding_norm.gain", "embedding_norm.bias"]), ({"output_bias": True}, ["output_bias.bias"]),
+    ({"biases": False}, [f"{name}.bias" for name in ("query", "key", "value", "output", "inner", "outer")])], ids=str)
 def test_an_option_adds_and_removes_its_own_parameters_alone(options: dict[str, Any], only: list[str],
                                                              small: ModelConfig) -> None:
     base, changed = parameters(build(small, 9, V)), parameters(build(replace(small, **options), 9, V))

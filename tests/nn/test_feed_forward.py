@@ -17,6 +17,7 @@ Randomize = Callable[[nn.Module], nn.Module]
 EQUATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": lambda x: x.clamp(min=0),
     "gelu": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: x * 0.5 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "swish": lambda x: x / (1 + (-x).exp()),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.plan.allocations import most_allocated
 
 from pellucid.config import DecodeConfig, ModelConfig, RunConfig, TrainConfig
 from pellucid.kernels.compiled import use_kernels
@@ -61,19 +62,6 @@ def test_nothing_is_computed_and_numbers_can_be_asked_for() -> None:
         assert (huge.sum().item(), int(huge.argmax()), bool((huge > 0).any())) == (1.0, 1, True)
 
 
-def allocated(learner: Any) -> int:
-    """The most bytes that torch had allocated at once in one real update, besides what was there before it."""
-    kinds = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=kinds, profile_memory=True) as profile:
-        update(learner)
-    live = most = 0
-    for event in sorted(profile.profiler.kineto_results.events(), key=lambda e: e.start_ns()):  # type: ignore[union-attr]
-        if event.name() == "[memory]":
-            live += event.nbytes()
-            most = max(most, live)
-    return most
-
-
 @pytest.mark.parametrize(("model", "train", "classes"), [
     ({}, {}, 0), ({"tie_embeddings": False}, {}, 0), ({"position": "t5", "norm": "rmsnorm"}, {}, 0),
     ({"position": "rotary", "feed_forward": "swiglu", "residual": "post"}, {}, 0), ({"attention": "linear"}, {}, 0),
@@ -84,7 +72,7 @@ def test_an_update_allocates_what_its_rehearsal_says(model: dict[str, Any], trai
     config, shape = config_of(train, classes, **model), Shape(SHAPE.sentences, SHAPE.source, 1) if classes else SHAPE
     learner = learner_of(config, model_of(config, workload(classes)), [blank(shape)], precision)
     update(learner)  # the optimizer's state
-    real = allocated(learner)
+    real = most_allocated(lambda: update(learner))
     [(held, _)] = rehearse_updates(config, workload(classes), [shape], precision, either_way == "compiled")
     parameters = sum(p.numel() for p in learner.model.parameters())
     assert held["weights"] == 4 * parameters

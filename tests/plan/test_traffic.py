@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.plan.allocations import most_allocated
 from tests.promises.ranks import in_world
 
 from benchmarks.collectives import WORDS, counted, rank_of
@@ -71,18 +71,9 @@ def held(world: World, config: RunConfig) -> int:
     from pellucid.runs.sharded import local
 
     learner = rank_of(config, world, SHAPE)
-    state = [local(t) for s in learner.optimizer.state.values() for t in s.values() if isinstance(t, torch.Tensor)]
-    here = sum(t.numel() * t.element_size() for t in [*state, *(local(p) for p in learner.parameters)])
-    kinds = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=kinds, profile_memory=True) as profile:
-        update(learner)
-    live = most = 0
-    events: Any = profile.profiler.kineto_results.events()  # type: ignore[union-attr]
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        if event.name() == "[memory]":
-            live += event.nbytes()
-            most = max(most, live)
-    return here + most
+    state = [t for s in learner.optimizer.state.values() for t in s.values() if isinstance(t, torch.Tensor)]
+    here = sum(t.numel() * t.element_size() for each in [*state, *learner.parameters] for t in local([each]))
+    return here + most_allocated(lambda: update(learner))
 
 
 @forks

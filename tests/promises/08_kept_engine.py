@@ -40,7 +40,9 @@ SPECIALS = Specials(bos=2, eos=3, pad=0)
 SEARCHES = [SearchOptions(beam_size=1, max_length=9), SearchOptions(beam_size=3, n_best=2, max_length=9)]
 SOURCES = [[5, 6, 7, 8, 3], [9, 3], [11, 4, 39, 3]]
 PARTS: list[dict[str, Any]] = [
-    {}, {"position": "learned", "residual": "post", "feed_forward": "swiglu"}, {"norm": "stdnorm", "residual": "none"}]
+    {}, {"position": "learned", "residual": "post", "feed_forward": "swiglu"}, {"norm": "stdnorm", "residual": "none"},
+    {"position": "rotary", "d_key": 18, "attention": "window", "window": 3}, {"position": "t5", "d_key": 48},
+    {"position": "transformer_xl", "n_heads": 4}]
 PRECISIONS = ("fp32", "bf16", "int8")
 FILES = ("about.json", "encoder", "decoder", "weights")
 SECONDS, MEMORY = 60, 16 * 2**30  # that a case may take
@@ -62,8 +64,8 @@ def keep_engines(folder: Path) -> None:
     use_kernels(torch.device("cpu"))
     torch.manual_seed(1)
     for number, (precision, parts) in enumerate((each, parts) for each in PRECISIONS for parts in PARTS):
-        config = ModelConfig(d_model=64, n_heads=2, d_ff=96, encoder_layers=1, decoder_layers=2, max_length=LONGEST,
-                             **parts)
+        sizes = {"d_model": 64, "n_heads": 2, "d_ff": 96, "encoder_layers": 1, "decoder_layers": 2}
+        config = ModelConfig(**{**sizes, "max_length": LONGEST, **parts})
         engine = Engine(build(config, V, V, shared=True).eval(), precision)
         save(engine.frozen(LONGEST, LONGEST), folder / str(number))
 

@@ -1,12 +1,13 @@
 """Promise 10: a corpus larger than memory trains in bounded memory, starts at once, has every pair once an epoch, and
 any of its batches is found by its number.
 
-    python tests/promises/10_windows.py [--count 30] [--json FILE]
+    python tests/promises/10_windows.py [--count 30] [--block 250000] [--json FILE]
 
 Writes `--count` million made-up pairs as the ids that `pellucid train` keeps, into a folder that is removed. Processes
 of their own then open it, with nothing of it in the system's memory, and go through an epoch, adding up a hash of each
-pair; and look for 1,000 batches in any order. The same is done with smaller corpora: how much the peak of memory grows
-with a million more pairs is their difference.
+pair; and look for 1,000 batches in any order. The same is done with smaller corpora, one of them of half as many
+windows that are as full: what memory holds more for the pairs beyond these is their difference. Smaller blocks make
+more windows of fewer pairs.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pellucid.data import blocks
 from pellucid.data.batching import Batch, Batches
-from pellucid.data.blocks import BLOCK, SIDES, write_blocks
+from pellucid.data.blocks import SIDES, write_blocks
 from pellucid.data.corpus import is_whole, kept_corpus
 from pellucid.data.encoding import Report
 from pellucid.data.tokenizers.interface import EOS
@@ -39,7 +41,7 @@ from pellucid.files import write_folder
 DTYPE = np.dtype(np.uint16)
 WORDS, LONGEST, TOKENS = 30_000, 60, 25_000  # ids, tokens of a sentence, tokens of a batch
 SEED, FOUND, EPOCH = 1, 1_000, 1  # the epoch that is gone through, and batches that are looked for
-SMALL = 100_000  # pairs
+SMALL, CHUNK = 100_000, 25_000  # pairs; those that are written in one go
 GIB = 2**30
 MEMORY, START = 2 * GIB, 10.0  # bytes above a small corpus, seconds
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -80,8 +82,8 @@ def write(folder: Path, pairs: int) -> int:
         files = {(side, part): (place / f"{side}.{part}").open("wb") for side in SIDES for part in ("ids", "offsets")}
         for side in SIDES:
             files[side, "offsets"].write(np.zeros(1, dtype=np.int64).tobytes())
-        for start in range(0, pairs, BLOCK // 10):
-            made = pairs_of_block(draw, min(BLOCK // 10, pairs - start))
+        for start in range(0, pairs, CHUNK):
+            made = pairs_of_block(draw, min(CHUNK, pairs - start))
             total += sum_of(made[0][0], made[1][0])
             for side, (ids, lengths) in zip(SIDES, made, strict=True):
                 files[side, "ids"].write(ids[ids != 0].astype(DTYPE).tobytes())
@@ -91,7 +93,6 @@ def write(folder: Path, pairs: int) -> int:
             file.close()
         report = Report(pairs, pairs, 0, 0, tokens["source"], tokens["target"])
         (place / "report.json").write_text(json.dumps(asdict(report)), encoding="utf-8")
-        (place / "shards.json").write_text(json.dumps([pairs]), encoding="utf-8")
         (place / "shards.json").write_text(json.dumps([pairs]), encoding="utf-8")
         write_blocks(place, [(np.memmap(place / f"{side}.ids", DTYPE, mode="r"),
                               np.memmap(place / f"{side}.offsets", np.int64, mode="r")) for side in SIDES])
@@ -163,8 +164,9 @@ def peak() -> int:
 
 def in_a_process(task: str, folder: Path, given: str = "") -> dict[str, Any]:
     """What a new process finds, with the most memory that it ever held."""
-    done = subprocess.run([sys.executable, __file__, "--worker", task, str(folder)], input=given, text=True,
-                          stdout=subprocess.PIPE, check=True)
+    words = ["--worker", task, str(folder), "--block", str(blocks.BLOCK)]
+    done = subprocess.run([sys.executable, __file__, *words], input=given, text=True, stdout=subprocess.PIPE,
+                          check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -176,20 +178,28 @@ def worker(task: str, folder: Path) -> None:
     print(json.dumps(found | {"peak": peak()}))
 
 
+def half(pairs: int) -> int:
+    """So many pairs that they have half as many windows, at least four, which are as full."""
+    windows = len(blocks.windows_of(blocks.count_blocks(pairs)))
+    return min(pairs, pairs * max(4, windows // 2) // windows)
+
+
 def main() -> int:
     """Prints what each corpus took, and the promise's closing line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=float, default=30, help="million pairs")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--block", type=int, default=blocks.BLOCK, help="pairs")
     parser.add_argument("--folder", type=Path, help="where to write the pairs for a while")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    blocks.BLOCK = arguments.block
     if arguments.worker:
         worker(arguments.worker[0], Path(arguments.worker[1]))
         return 0
     count, rows = round(arguments.count * 10**6), []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
-        for pairs in sorted({SMALL, count // 3, count}):
+        for pairs in sorted({SMALL, half(count), count}):
             folder = Path(scratch) / str(pairs)
             expected = write(folder, pairs)
             row = {"pairs": pairs, "bytes": sum(path.stat().st_size for path in folder.iterdir()),

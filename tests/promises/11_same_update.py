@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from ranks import in_world
+from ranks import close, in_world
 
 from pellucid.config import ModelConfig, RunConfig, TrainConfig
 from pellucid.data.batching import Batches
@@ -142,10 +141,7 @@ def main() -> int:
         passed += good
         rows.append({"case": str(case), "weights": weights, "gradients": gradients, "seen_once": seen})
         print(f"{'same' if good else 'OTHER'}: {case}: weights {weights:.1e}, gradients {gradients:.1e}", flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    print(f"promise 11: {passed} of {len(rows)}")
-    return 0 if passed == len(rows) else 1
+    return close(11, passed, len(rows), rows, arguments.json)
 
 
 if __name__ == "__main__":

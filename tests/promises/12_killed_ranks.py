@@ -9,19 +9,18 @@ run that is killed goes on with one rank less; its loss must lie within those of
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
 import random
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from ranks import children, torchrun
+from ranks import arguments_of, await_checkpoint, children, close, train_with
 
 WORDS = ["train", "copy", "--train.epochs", "null", "--train.steps", "150", "--train.accumulate", "12",
          "--train.batch_sentences", "8", "--train.validate_every", "10", "--train.average_last", "3", "--model.dropout",
@@ -35,7 +34,7 @@ def digests(run: Path) -> dict[str, str]:
             for place, name in (("last", last), ("best", best))}
 
 
-def train(ranks: int, out: Path, more: list[str] = [], after: float | None = None,  # noqa: B006
+def train(ranks: int, out: Path, more: Sequence[str] = (), after: float | None = None,
           draw: random.Random | None = None, restarts: int = 3) -> tuple[int, float]:
     """Trains to the end; `after` so many seconds from its first line in metrics.jsonl, one rank is killed.
 
@@ -43,11 +42,9 @@ def train(ranks: int, out: Path, more: list[str] = [], after: float | None = Non
         How many ranks were killed in the middle of the training, and how long all of it took.
     """
     started, killed = time.monotonic(), 0
-    log = (out.parent / f"{out.name}.log").open("ab")
-    process = subprocess.Popen(torchrun(ranks, [*WORDS, *more, "--out", str(out)], restarts), stderr=log, stdout=log)
+    process = train_with(ranks, [*WORDS, *more], out, restarts)
     if after is not None and draw is not None:
-        while process.poll() is None and not list(out.glob("checkpoints/step-*")):
-            time.sleep(0.01)
+        await_checkpoint(process, out)
         time.sleep(after)
         there = children(process.pid)
         if process.poll() is None and len(there) == ranks:
@@ -65,12 +62,7 @@ def final_loss(run: Path) -> float:
 
 def main() -> int:
     """Prints a line a run, and the promise's closing line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=30)
-    parser.add_argument("--ranks", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__, count=30, ranks=3)
     draw, ranks, passed, rows = random.Random(arguments.seed), arguments.ranks, 0, []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -103,11 +95,8 @@ def main() -> int:
         fewer = abs(loss - whole) <= spread
         print(f"{ranks} ranks, then {ranks - 1}: loss {loss:.4f}, with {ranks} all the way {whole:.4f}, other seeds "
               f"{', '.join(f'{other:.4f}' for other in others)}: {'within' if fewer else 'OUTSIDE of'} their spread")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"rows": rows, "fewer": loss, "whole": whole, "others": others}, indent=1)
-                                  + "\n", encoding="utf-8")
-    print(f"promise 12: {passed} of {len(rows)}" + ("" if fewer else ", and fewer ranks came out otherwise"))
-    return 0 if passed == len(rows) and fewer else 1
+    told = {"rows": rows, "fewer": loss, "whole": whole, "others": others}
+    return close(12, passed, len(rows), told, arguments.json) or int(not fewer)
 
 
 if __name__ == "__main__":

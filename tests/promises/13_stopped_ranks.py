@@ -9,9 +9,7 @@ have ended within `train.timeout` and the 30 seconds that torchrun gives its ran
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
 import random
 import signal
@@ -21,23 +19,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ranks import children, torchrun
+from ranks import arguments_of, await_checkpoint, children, close, train_with
 
 WORDS = ["train", "copy", "--train.epochs", "null", "--train.steps", "100000", "--train.accumulate", "12",
          "--train.batch_sentences", "8", "--train.validate_every", "50", "--model.dropout", "0.1"]
 TIMEOUT, TORCHRUN, SAVED = 10.0, 30.0, 5.0  # seconds
 
 
-def at_work(ranks: int, out: Path) -> tuple[subprocess.Popen[str], list[int]]:
+def at_work(ranks: int, out: Path) -> tuple[subprocess.Popen[bytes], list[int]]:
     """A training in the middle, and its ranks."""
-    words = [*WORDS, "--train.timeout", str(TIMEOUT), "--out", str(out)]
-    process = subprocess.Popen(torchrun(ranks, words), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    while not (out / "last.json").exists():
-        time.sleep(0.05)
+    process = train_with(ranks, [*WORDS, "--train.timeout", str(TIMEOUT)], out)
+    await_checkpoint(process, out)
     return process, children(process.pid)
 
 
-def stop(case: str, process: subprocess.Popen[str], ranks: list[int], draw: random.Random) -> None:
+def stop(case: str, process: subprocess.Popen[bytes], ranks: list[int], draw: random.Random) -> None:
     """Sends the signals of a case."""
     chosen = {"torchrun": [process.pid], "one rank": [draw.choice(ranks)]}.get(case, ranks)
     for number in chosen:
@@ -61,7 +57,7 @@ def stopped(case: str, ranks: int, out: Path, draw: random.Random) -> dict[str, 
         if saved is None and {path.name for path in out.glob("checkpoints/step-*")} - before:
             saved = time.monotonic() - asked
         time.sleep(0.01)
-    told = process.stderr.read() if process.stderr else ""
+    told = told_by(out)
     return {"case": case, "saved": saved, "ended": time.monotonic() - asked, "code": process.returncode,
             "told": told.count("saved at step"), "codes": told.count("exitcode  : 143"), "left": left(there),
             "good": saved is not None and saved <= SAVED and told.count("saved at step") == 1 and not left(there)}
@@ -72,11 +68,16 @@ def halted(ranks: int, out: Path, draw: random.Random) -> dict[str, Any]:
     process, there = at_work(ranks, out)
     asked = time.monotonic()
     os.kill(draw.choice(there), signal.SIGSTOP)
-    told = process.communicate()[1]
+    process.wait()
     ended = time.monotonic() - asked
     return {"case": "a rank is halted", "ended": ended, "code": process.returncode, "left": left(there),
-            "told": told.count("another rank is gone, or does not answer"),
+            "told": told_by(out).count("another rank is gone, or does not answer"),
             "good": ended <= TIMEOUT + TORCHRUN + SAVED and not left(there)}
+
+
+def told_by(out: Path) -> str:
+    """What the ranks in `out` have told."""
+    return (out.parent / f"{out.name}.log").read_text(encoding="utf-8")
 
 
 def left(processes: list[int]) -> list[int]:
@@ -86,12 +87,7 @@ def left(processes: list[int]) -> list[int]:
 
 def main() -> int:
     """Prints a line a stop, and the promise's closing line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=10)
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__, count=10, ranks=2)
     draw, rows = random.Random(arguments.seed), []
     cases = ["torchrun", "one rank", "all ranks", "all ranks, twice", "halted"]
     with tempfile.TemporaryDirectory() as scratch:
@@ -101,11 +97,7 @@ def main() -> int:
             rows.append(row)
             print(", ".join(f"{key} {value:.1f}" if isinstance(value, float) else f"{key} {value}"
                             for key, value in row.items()), flush=True)
-    passed = sum(row["good"] for row in rows)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    print(f"promise 13: {passed} of {len(rows)}")
-    return 0 if passed == len(rows) else 1
+    return close(13, sum(row["good"] for row in rows), len(rows), rows, arguments.json)
 
 
 if __name__ == "__main__":

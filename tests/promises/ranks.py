@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import json
 import multiprocessing
 import os
 import pickle
 import socket
+import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -33,10 +37,20 @@ def variables(rank: int, size: int, port: int) -> dict[str, str]:
 
 def in_world(size: int, task: Callable[[World], Any], seconds: float = 60.0) -> list[Any]:
     """What `task` gives on each rank: processes of one thread that are forked from this one, and can talk."""
+    def joining() -> bytes:
+        world = find_world()
+        with joined(world, meeting_point(world), seconds):
+            return pickle.dumps(task(world))  # whole, and not as memory that ends with this rank
+
+    return [pickle.loads(answer) for answer in on_ranks(size, joining)]
+
+
+def on_ranks(size: int, task: Callable[[], Any]) -> list[Any]:
+    """The same of a task that finds its world by itself, as what torchrun starts does."""
     fork, port, answers = multiprocessing.get_context("fork"), free_port(), []
     for rank in range(size):
         here, there = fork.Pipe()
-        process = fork.Process(target=_rank, args=(there, task, variables(rank, size, port), seconds))
+        process = fork.Process(target=_rank, args=(there, task, variables(rank, size, port)))
         process.start()
         there.close()
         answers.append((process, here))
@@ -53,13 +67,11 @@ def in_world(size: int, task: Callable[[World], Any], seconds: float = 60.0) -> 
     return found
 
 
-def _rank(pipe: Connection, task: Callable[[World], Any], told: dict[str, str], seconds: float) -> None:
+def _rank(pipe: Connection, task: Callable[[], Any], told: dict[str, str]) -> None:
     torch.set_num_threads(1)
     os.environ.update(told)
     try:
-        world = find_world()
-        with joined(world, meeting_point(world), seconds):
-            pipe.send_bytes(pickle.dumps(task(world)))  # whole, and not as memory that ends with this rank
+        pipe.send_bytes(pickle.dumps(task()))
     except BaseException as error:
         pipe.send_bytes(pickle.dumps(RuntimeError(f"rank {told['RANK']}: {error!r}")))
 
@@ -68,6 +80,18 @@ def torchrun(ranks: int, words: list[str], restarts: int = 0) -> list[str]:
     """The command that starts `pellucid` with these words on so many ranks of this machine."""
     return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--master-port",
             str(free_port()), "--max-restarts", str(restarts), "-m", "pellucid", *words]
+
+
+def train_with(ranks: int, words: Sequence[str], out: Path, restarts: int = 0) -> subprocess.Popen[bytes]:
+    """Trains in `out` by so many ranks; what they tell stands in a file beside it."""
+    with (out.parent / f"{out.name}.log").open("ab") as log:
+        return subprocess.Popen(torchrun(ranks, [*words, "--out", str(out)], restarts), stderr=log, stdout=log)
+
+
+def await_checkpoint(process: subprocess.Popen[bytes], out: Path) -> None:
+    """Waits until the training in `out` has saved something, or has ended."""
+    while process.poll() is None and not (out / "last.json").exists():
+        time.sleep(0.01)
 
 
 def children(process: int) -> list[int]:
@@ -79,3 +103,21 @@ def children(process: int) -> list[int]:
             if int(text.rpartition(")")[2].split()[1]) == process:
                 found.append(int(stat.parent.name))
     return sorted(found)
+
+
+def arguments_of(about: str, count: int, ranks: int) -> argparse.Namespace:
+    """What the command line of a promise on torchrun says."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=count)
+    parser.add_argument("--ranks", type=int, default=ranks)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+def close(number: int, passed: int, of: int, told: object, path: Path | None) -> int:
+    """Writes what was found where a path is given, prints the promise's closing line, gives the code of its exit."""
+    if path:
+        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    print(f"promise {number}: {passed} of {of}")
+    return 0 if passed == of else 1

@@ -6,7 +6,7 @@ import copy
 import io
 import pickle
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -61,15 +61,16 @@ def test_the_fastest_way_that_can_is_taken_and_the_others_are_told() -> None:
         assert (found.decoder, found.precision) == ("engine by steps", "int8")
         assert reason in found.against["engine"]
     assert "prefixes" in route(config, has_prefixes=True).against["engine"]
-    found = route(DecodeConfig(), position="rotary")
+    assert route(config, position="rotary", attention="window").decoder == "engine"
+    found = route(DecodeConfig(), attention="linear")
     assert (found.decoder, found.precision) == ("plain steps", "fp32")
-    assert found.against["engine"] == found.against["engine by steps"] == "positions are RotaryPosition"
+    assert found.against["engine"] == found.against["engine by steps"] == "attention is LinearAttention"
     assert str(found).startswith("plain steps, fp32; not kept engine: somebody holds the model")
 
 
 @pytest.mark.usefixtures("compiled_kernels")
-@pytest.mark.parametrize(("parts", "reason"), [({"position": "rotary"}, "RotaryPosition"),
-                                               ({"attention": "window"}, "window")])
+@pytest.mark.parametrize(("parts", "reason"), [({"attention": "linear"}, "LinearAttention"),
+                                               ({"d_model": 40}, "no multiple of 16")])
 @pytest.mark.parametrize("precision", ["int8", "bf16"])
 def test_a_precision_that_is_not_used_is_a_warning_with_its_reason(parts: dict[str, Any], reason: str,
                                                                    precision: str) -> None:
@@ -89,11 +90,11 @@ def test_without_kernels_the_reason_is_theirs() -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory, new_cache: Callable[[Path], str]) -> Iterator[Path]:
     """A run, trained for a second, and a cache of its own."""
     place = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PELLUCID_CACHE", str(place / "cache"))
+        patch.setenv("PELLUCID_CACHE", new_cache(place / "cache"))
         patch.setattr("pellucid.train.loop.draw_loss_curve", lambda events, path: None)
         train_run.train(from_mapping(RUN), place / "run", Reporter(io.StringIO()))
         yield place / "run"

@@ -7,7 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,13 @@ CLASSIFY: dict[str, Any] = {"task": "classification", "data": {"generated": {"ta
 
 
 @pytest.fixture(scope="module", autouse=True)
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def trained(tmp_path_factory: pytest.TempPathFactory, new_cache: Callable[[Path], str]) -> Iterator[dict[str, Path]]:
     """A run of each task, trained for a second."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PELLUCID_CACHE", str(folder / "cache"))
+        patch.setenv("PELLUCID_CACHE", new_cache(folder / "cache"))
         patch.setattr("pellucid.train.loop.draw_loss_curve", lambda events, path: None)
         for name, over in (("copy", {}), ("labels", CLASSIFY)):
             train_run.train(from_mapping(merge(BASE, over)), folder / name, Reporter(io.StringIO()))
@@ -87,7 +88,8 @@ def test_it_generates(copy: Run) -> None:
 
 def test_a_text_generated_greedily_scores_what_the_search_said(copy: Run) -> None:
     texts = ["1 2 3", "4 1", "2 2 2 5 1"]
-    found = [one.hypotheses[0] for one in copy.generate(texts, beam_size=1)]
+    options = replace(copy.config.decode, beam_size=1, precision="fp32")  # in which texts are scored
+    found = [one.hypotheses[0] for one in copy.generate(texts, options=options)]
     scored = copy.score(texts, [one.text for one in found])
     checked = 0
     for one, score in zip(found, scored, strict=True):

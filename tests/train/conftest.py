@@ -63,9 +63,10 @@ def what_must_be_the_same(out: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory,
+          new_cache: Callable[[Path], str]) -> None:
     """A cache of our own, and a loss curve that takes no time to draw."""
-    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("PELLUCID_CACHE", new_cache(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setattr(loop, "draw_loss_curve", lambda events, path: write_bytes(path, b"drawn"))
 
 

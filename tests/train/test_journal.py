@@ -53,15 +53,16 @@ class Terminal(io.StringIO):
 
 
 def test_a_file_gets_plain_lines_now_and_then_and_a_terminal_one_live_line() -> None:
-    plain = Reporter(io.StringIO(), seconds_between_lines=1000)
+    page, terminal = io.StringIO(), Terminal()
+    plain = Reporter(page, seconds_between_lines=1000)
     plain.progress("one")
     plain.progress("two", due=True)
     plain.say("three")
-    assert plain.stream.getvalue() == "two\nthree\n"  # type: ignore[attr-defined]
-    live = Reporter(Terminal())
+    assert page.getvalue() == "two\nthree\n"
+    live = Reporter(terminal)
     live.progress("x" * 1000, due=True)
     live.say("done")
-    told = live.stream.getvalue()  # type: ignore[attr-defined]
+    told = terminal.getvalue()
     assert "\n" not in told.split("done")[0]
     assert len(told) < 1000
     assert told.endswith("done\n")
@@ -83,9 +84,10 @@ def test_what_is_told_behind_a_live_line_has_a_line_of_its_own(error: Exception 
 def test_a_live_line_of_chinese_fits_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would be two lines, and only the second would be wiped."""
     monkeypatch.setenv("COLUMNS", "20")
-    live = Reporter(Terminal())
+    terminal = Terminal()
+    live = Reporter(terminal)
     live.progress("第 1 层" * 9, due=True)
-    told = live.stream.getvalue().rpartition("\x1b[2K")[2]  # type: ignore[attr-defined]
+    told = terminal.getvalue().rpartition("\x1b[2K")[2]
     assert told.startswith("第 1 层第")
     assert columns(told) in (18, 19)
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,8 @@ main(sys.argv[2:])
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_cache: Callable[[Path], str]) -> Path:
+    monkeypatch.setenv("PELLUCID_CACHE", new_cache(tmp_path / "cache"))
     return tmp_path / "cache" / "ids"
 
 

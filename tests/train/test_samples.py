@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
+from pellucid.kernels.compiled import use_kernels
 from pellucid.train import validation
 from pellucid.train.journal import Reporter, read_metrics
 from pellucid.train.train import train
@@ -29,16 +31,18 @@ TINY: dict[str, Any] = {
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], str]:
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+         new_cache: Callable[[Path], str]) -> Iterator[Callable[[dict[str, Any]], str]]:
     """A function: trains a configuration laid over TINY, and gives what was told."""
-    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PELLUCID_CACHE", new_cache(tmp_path / "cache"))
 
     def run(over: dict[str, Any]) -> str:
         stream = io.StringIO()
         train(from_mapping(merge(TINY, over)), tmp_path / "run", Reporter(stream))
         return stream.getvalue()
 
-    return run
+    yield run
+    use_kernels(torch.device("cpu"), False)
 
 
 @pytest.mark.parametrize(("accumulate", "steps"), [(1, [4, 8, 12]), (3, [2, 4])])

@@ -13,12 +13,13 @@ from pellucid.config import RunConfig
 from pellucid.data.batching import collate
 from pellucid.data.corpus import Corpus, Sequences
 from pellucid.data.encoding import Report
-from pellucid.data.tokenizers.interface import EOS
+from pellucid.data.tokenizers.interface import EOS, PAD
 from pellucid.errors import NumericalError
 from pellucid.model.build import build, build_classifier
 from pellucid.model.transformer import Transformer
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 from pellucid.nn.dropout import Dropout
+from pellucid.nn.embeddings import SILENT
 from pellucid.nn.r_drop import r_drop_cross_entropy
 from pellucid.train.objective import batch_loss, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
@@ -222,3 +223,21 @@ def test_an_update_uses_r_drop_where_it_is_asked_for(corpus: Corpus, tiny: Calla
         assert one.progress.target_tokens == int(corpus.target.lengths.sum())  # once, not twice
     assert len(set(losses.values())) == 3
     assert losses[5.0] > losses[1e-9]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 5.0])
+@pytest.mark.parametrize("n_silent", [0, 3])
+def test_smoothing_is_spread_over_the_tokens_that_are_not_silent(n_silent: int, alpha: float, corpus: Corpus,
+                                                                 tiny: Callable[..., RunConfig], either_way: str) -> None:
+    config = tiny(model={"output_bias": True, "dropout": 0.0})
+    model, batch = build(config.model, V + n_silent, V + n_silent, shared=True, seed=1), collate(corpus, np.arange(12))
+    model.output_bias.bias.data.normal_()
+    model.output_bias.bias.data[V:] = SILENT
+    real = batch.target != PAD
+    logits = model(batch.source, batch.target_input, batch.source != PAD)[real][:, :V]
+    expected = label_smoothed_cross_entropy(logits, batch.target[real], 0.2).sum()
+    found = r_drop_loss(model, batch, 0.2, alpha) if alpha else batch_loss(model, batch, 0.2)
+    torch.testing.assert_close(found, expected)
+    wanted = torch.autograd.grad(expected, list(model.parameters()))
+    for ours, theirs in zip(torch.autograd.grad(found, list(model.parameters())), wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)

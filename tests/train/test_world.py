@@ -19,8 +19,9 @@ import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.promises.ranks import children, in_world, torchrun, variables
+from tests.promises.ranks import children, in_world, on_ranks, torchrun, variables
 
+from pellucid.cli import main
 from pellucid.config import TrainConfig
 from pellucid.config.mapping import to_mapping
 from pellucid.errors import ConfigError
@@ -68,13 +69,13 @@ def test_a_world_that_makes_no_sense_is_refused(rank: str, size: str, monkeypatc
         find_world()
 
 
-@pytest.mark.parametrize(("size", "keys", "fix"), [
-    (3, {"accumulate": 4}, "train.accumulate 3 or 6"), (3, {"accumulate": 1}, "train.accumulate 3,"),
-    (4, {"accumulate": 4, "shard": 3}, "one of 1, 2, 4"), (1, {"shard": 2}, "one of 1"),
-    (2, {"accumulate": 2, "workers": 2}, "a rank for each core")])
-def test_what_ranks_cannot_share_out_is_refused_with_what_would_do(size: int, keys: dict[str, int], fix: str) -> None:
+@pytest.mark.parametrize(("size", "train", "fix"), [
+    (3, TrainConfig(accumulate=4), "train.accumulate 3 or 6"), (3, TrainConfig(accumulate=1), "train.accumulate 3,"),
+    (4, TrainConfig(accumulate=4, shard=3), "one of 1, 2, 4"), (1, TrainConfig(shard=2), "one of 1"),
+    (2, TrainConfig(accumulate=2, workers=2), "a rank for each core")])
+def test_what_ranks_cannot_share_out_is_refused_with_what_would_do(size: int, train: TrainConfig, fix: str) -> None:
     with pytest.raises(ConfigError) as error:
-        check_world(World(0, size), TrainConfig(**keys))  # type: ignore[arg-type]
+        check_world(World(0, size), train)
     assert fix in error.value.fix
 
 
@@ -138,13 +139,13 @@ def test_a_second_signal_ends_one_that_is_alone_and_not_a_rank(world: World, lef
 
 @pytest.fixture
 def start(tmp_path: Path, tiny: Any) -> Callable[..., subprocess.Popen[str]]:
-    """Starts a training of three ranks under torchrun in a folder."""
-    config = tiny(train={"steps": 60, "accumulate": 3, "validate_every": 5, "timeout": 60.0})
+    """Starts a training of two ranks under torchrun in a folder."""
+    config = tiny(train={"steps": 60, "accumulate": 2, "validate_every": 5, "timeout": 60.0})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(to_mapping(config)))
 
     def begin(name: str, *more: str) -> subprocess.Popen[str]:
         words = ["train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / name), *more]
-        return subprocess.Popen(torchrun(3, words, restarts=1), stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(torchrun(2, words, restarts=1), stderr=subprocess.PIPE, text=True)
 
     return begin
 
@@ -161,11 +162,12 @@ def wait_for_a_checkpoint(run: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
+@forks
 def test_a_rank_that_is_killed_and_a_stop_change_no_bit(start: Any, tmp_path: Path) -> None:
-    told = start("whole").communicate(timeout=240)[1]
-    assert told.count("training seq2seq to step 60") == 1, told  # one rank tells
+    words = ["train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "whole")]
+    assert on_ranks(2, lambda: main(words)) == [0, 0]
     assert '"waiting"' in (tmp_path / "whole/metrics.jsonl").read_text()
-    assert json.loads((tmp_path / "whole/environment.json").read_text())["worlds"] == [3]
+    assert json.loads((tmp_path / "whole/environment.json").read_text())["worlds"] == [2]
 
     process = start("other")
     wait_for_a_checkpoint(tmp_path / "other", process)
@@ -173,6 +175,7 @@ def test_a_rank_that_is_killed_and_a_stop_change_no_bit(start: Any, tmp_path: Pa
         os.kill(rank, signal.SIGTERM)
     process.terminate()  # of which torchrun tells the ranks once more
     told = process.communicate(timeout=240)[1]
+    assert told.count("training seq2seq to step 60") == 1, told  # one rank tells
     assert told.count("stopped by SIGTERM, saved at step") == 1, told
     assert not any(Path(f"/proc/{rank}").exists() for rank in ranks)
     stopped_at = json.loads((tmp_path / "other/last.json").read_text())["step"]
@@ -181,7 +184,7 @@ def test_a_rank_that_is_killed_and_a_stop_change_no_bit(start: Any, tmp_path: Pa
     until = time.monotonic() + 120
     while json.loads((tmp_path / "other/last.json").read_text())["step"] == stopped_at and time.monotonic() < until:
         time.sleep(0.01)
-    os.kill(children(process.pid)[2], signal.SIGKILL)
+    os.kill(children(process.pid)[1], signal.SIGKILL)
     told = process.communicate(timeout=240)[1]
     assert weights(tmp_path / "other") == weights(tmp_path / "whole"), told
 

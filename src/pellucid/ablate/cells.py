@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 from pellucid.ablate.study import Budget, Study, level_name
 from pellucid.config import RunConfig
-from pellucid.config.effects import without_effect
+from pellucid.config.effects import LANGUAGES, without_effect
 from pellucid.config.mapping import differences, from_mapping, override
 from pellucid.errors import ConfigError
 from pellucid.model.build import check
@@ -115,9 +115,10 @@ def with_steps(config: RunConfig, steps: int) -> RunConfig:
 def key_of(config: RunConfig, budget: Budget) -> str:
     """Twelve characters that belong to this configuration and budget alone: a digest of all that is not default.
 
-    Steps that follow from a budget of tokens or minutes do not count.
+    Steps that follow from a budget of tokens or minutes do not count, nor what the languages are called.
     """
-    changed = {key: value for key, _, value in differences(RunConfig(), config) if key != "train.steps"}
+    changed = {key: value for key, _, value in differences(RunConfig(), config)
+               if key not in ("train.steps", *LANGUAGES)}
     text = json.dumps([changed, {k: v for k, v in asdict(budget).items() if v is not None}], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -24,7 +24,7 @@ from pellucid.ablate.outcome import (
     write_outcome,
 )
 from pellucid.ablate.sentences import sentence_influences, table_of
-from pellucid.config.effects import differences_in_training
+from pellucid.config.effects import LANGUAGES, differences_in_training
 from pellucid.errors import CheckpointError, NumericalError, UserError
 from pellucid.files import make_folder, read_json
 from pellucid.runs.folder import read_config
@@ -212,12 +212,14 @@ def _die_with(parent: int) -> Callable[[], None]:
 
 
 def _check_config(planned: Planned) -> None:
-    """A run trained by the study's command has the study's configuration, or its folder is another's.
+    """A run trained by the study's command has the study's configuration, whatever its languages are called, or its
+    folder is another's.
 
     Raises:
         CheckpointError: which keys differ.
     """
-    changed = differences_in_training(read_config(planned.folder), planned.config)
+    changed = [row for row in differences_in_training(read_config(planned.folder), planned.config)
+               if row[0] not in LANGUAGES]
     if changed:
         raise CheckpointError("a run of the study has another configuration", where=str(planned.folder),
                               why="; ".join(f"{key}: {there} there, {here} wanted" for key, there, here in changed),

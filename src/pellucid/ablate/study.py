@@ -12,6 +12,7 @@ import yaml
 
 from pellucid.ablate.scales import score_of
 from pellucid.config import Generated, RunConfig
+from pellucid.config.checks import refuse_readers
 from pellucid.config.mapping import from_mapping, override
 from pellucid.config.reader import merge, nest, read_dataclass, unknown_key
 from pellucid.errors import ConfigError
@@ -132,6 +133,7 @@ def read_study(name: str, overrides: dict[str, Any]) -> Study:
     base = read_recipe(file.base).mapping
     mapping = override(override(base, undotted(file.common, "common")), overrides)
     config = from_mapping(mapping)
+    refuse_readers(config, "ablate", name)
     factors = {str(factor): _factor(str(factor), values) for factor, values in file.factors.items()}
     if not factors:
         raise ConfigError("the study has no factor", where="factors")

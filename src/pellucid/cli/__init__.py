@@ -19,13 +19,20 @@ VERBS = {
     "classify": "text to label and probabilities, line by line",
     "score": "the log-probability of given targets",
     "evaluate": "score runs on unseen data, with intervals, and compare them",
+    "serve": "answer over HTTP: LibreTranslate's clients, and our own API",
+    "play": "type, and look inside a run as it works, in the browser",
     "diff": "what differs between two runs: configuration, data, environment, weights, losses",
     "ablate": "run a study: factors × seeds, to a report with intervals and corrected tests",
     "inspect": "look inside a run: figures and one self-contained page",
     "runs": "list runs with their state, scores and sizes; runs clean frees what nobody needs",
+    "index": "an index of your documents, to search in",
+    "search": "passages that fit a question, each with its place",
+    "answer": "answer questions from an index of your documents, each answer with its place",
     "export": "a copy of a run for others: slim, whole and checked",
+    "import": "a run of a model that was trained elsewhere",
     "tokenizer": "train or look at a tokenizer on its own",
 }
+_MODULES = {"translate": "generate", "import": "import_"}  # where it is not the verb's own name
 _FLAGS = {
     "--version": "print the version",
     "--debug": "show tracebacks",
@@ -85,7 +92,7 @@ def _run(words: list[str]) -> int:
         hint = f"did you mean {near[0]}?" if near else f"the verbs are {', '.join(VERBS)}"
         return _stop(f"there is no verb {verb!r}\n  do:    {hint}", 2)
     rest = _with_own_parts(rest)
-    module = importlib.import_module(f"pellucid.cli.{'generate' if verb == 'translate' else verb}")
+    module = importlib.import_module(f"pellucid.cli.{_MODULES.get(verb, verb)}")
     code: int = module.main(f"pellucid {verb}", rest)
     return code
 

@@ -135,3 +135,17 @@ def read_config(name: str, overrides: dict[str, Any]) -> RunConfig:
     config = from_mapping(override(mapping, overrides))
     check_effects(config, overrides)
     return config
+
+
+def refuse_other_keys(program: str, overrides: dict[str, Any]) -> None:
+    """Makes sure that a verb that decodes with a run is given keys of decoding alone.
+
+    Raises:
+        ConfigError: a key of another section.
+    """
+    other = sorted(set(overrides) - {"decode"})
+    if other:
+        section = overrides[other[0]]
+        key = other[0] + (f".{next(iter(section))}" if isinstance(section, dict) else "")
+        raise ConfigError(f"--{key} cannot be given here, only --decode keys", where=program,
+                          why="it was decided when the run was trained", fix="see pellucid train --help")

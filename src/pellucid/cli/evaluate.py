@@ -82,6 +82,8 @@ def _whole(run: dict[str, Any]) -> list[str]:
         from pellucid.evaluate.classification import confusion_text
 
         lines.append(confusion_text(np.asarray(run["confusion"]), run["labels"]))
+    elif "answered" in run:
+        lines.append(f"  answered        {run['answered']:,} of {run['n']:,} questions")
     else:
         lines.append(f"  unknown tokens  {100 * run['unknown_share']:.2f} % of the references'")
         if run["stripped_share"] > 0:

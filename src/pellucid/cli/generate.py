@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from pellucid.cli.arguments import parse_with_overrides
+from pellucid.cli.arguments import parse_with_overrides, refuse_other_keys
 from pellucid.config import DecodeConfig, RunConfig
 from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, to_mapping
@@ -62,7 +62,7 @@ def main(program: str, words: Sequence[str]) -> int:
     """Generates block by block, so that a pipe of any length flows."""
     _refuse_short_keys(program, words)
     arguments, overrides = parse_with_overrides(Generate, program, words)
-    _refuse_other_keys(program, overrides)
+    refuse_other_keys(program, overrides)
     if arguments.input is not None and arguments.input.is_dir():
         return _answer_folder(arguments.input, program, arguments, overrides)
     from pellucid.cli.lines import Beside, answer_lines, other_than
@@ -147,15 +147,6 @@ def _refuse_short_keys(program: str, words: Sequence[str]) -> None:
         if word.startswith("--") and name in known:
             raise ConfigError(f"there is no flag {word.partition('=')[0]} here", where=program,
                               fix=f"say --decode.{name}")
-
-
-def _refuse_other_keys(program: str, overrides: dict[str, Any]) -> None:
-    other = sorted(set(overrides) - {"decode"})
-    if other:
-        section = overrides[other[0]]
-        key = other[0] + (f".{next(iter(section))}" if isinstance(section, dict) else "")
-        raise ConfigError(f"--{key} cannot be given here, only --decode keys", where=program,
-                          why="it was decided when the run was trained", fix="see pellucid train --help")
 
 
 def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, Any]) -> DecodeConfig:

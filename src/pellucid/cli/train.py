@@ -89,10 +89,10 @@ def tell(summary: dict[str, Any], config: RunConfig, out: Path, as_json: bool) -
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
         return
-    verb = "classify" if config.task == "classification" else "translate"
+    verb = {"classification": "classify {}", "reading": "answer {} --index IDX", "seq2seq": "translate {}"}[config.task]
     use = "train CONFIG --train.initialize_from" if config.data.objective == "span_corruption" else "evaluate"
     print(f"done: {summary['step']:,} updates, best validation {summary['monitor']} {summary['score']:.4f} "
-          f"({summary['best']})\nnext: pellucid {use} {out}\n      pellucid {verb} {out}")
+          f"({summary['best']})\nnext: pellucid {use} {out}\n      pellucid {verb.format(out)}")
 
 
 def ended_run(folder: Path) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-Task = Literal["seq2seq", "classification"]
+Task = Literal["seq2seq", "classification", "reading"]
 MAX_WEIGHT = 1000  # of a source
 
 
@@ -105,6 +105,8 @@ class DataConfig:
     source_field: str | int | None = None  # None: "source" for seq2seq, "text" for classification
     target_field: str | int = "target"
     label_field: str | int = "label"
+    source_language: str | None = None  # a tag of BCP 47, as en or zh-Hans: for those who are offered the run
+    target_language: str | None = None
     validation_share: float = 0.05  # set aside by a hash of the source text when `validation` is absent
     test_share: float = 0.0
     too_long: Literal["drop", "cut"] = "drop"  # what happens to training text longer than model.max_length
@@ -114,7 +116,7 @@ class DataConfig:
 class TokenizerConfig:
     """How text becomes ids. Which keys count depends on `kind`; data/tokenizers says how."""
 
-    kind: Literal["sentencepiece", "word", "character", "spacy"] = "sentencepiece"
+    kind: Literal["sentencepiece", "word", "character", "spacy", "imported"] = "sentencepiece"
     algorithm: Literal["bpe", "unigram"] = "bpe"
     vocab_size: int = 8000
     shared: bool = True
@@ -140,7 +142,8 @@ class ModelConfig:
 
     d_model: int = 256
     n_heads: int = 4
-    d_key: int | None = None  # d_k, the width of a head's queries and keys; null: d_model / n_heads, as its values
+    d_key: int | None = None  # d_k, the width of a head's queries and keys; null: that of its values
+    d_head: int | None = None  # the width of a head's values, and of its queries and keys; null: d_model / n_heads
     d_ff: int = 1024
     encoder_layers: int = 3
     decoder_layers: int = 3
@@ -149,12 +152,17 @@ class ModelConfig:
     feed_forward_dropout: float = 0.0  # inside the feed-forward layer
     position: str = "sinusoidal"
     norm: str = "layernorm"
+    norm_epsilon: float | None = None  # ε of the norms; null: that of their class
+    embedding_norm: bool = False  # whether the sum of embeddings and positions is normalised, as BERT has it
     residual: str = "pre"
     feed_forward: str = "relu"
+    biases: bool = True  # of the projections in the layers; T5 has none
     attention: str = "full"
     window: int = 64  # how far attention: window looks, in positions to either side
     tie_embeddings: bool = True
+    output_bias: bool = False  # a number for each word, added to its logit, as Marian has it
     pooling: str = "mean"  # classifiers only
+    head_activation: str = "tanh"  # between the layers of a classifier's head
     max_length: int = 512
 
 
@@ -165,7 +173,7 @@ class TrainConfig:
     initialize_from: str | None = None  # a run folder, whose best weights and tokenizer this run starts with
     steps: int = 8000
     epochs: int | None = None  # stands in for steps
-    batch_tokens: int = 4096  # target tokens a batch (source tokens for classification), padding not counted
+    batch_tokens: int = 4096  # target tokens a batch (source tokens where no text is written), padding not counted
     batch_sentences: int | None = None  # stands in for batch_tokens
     optimizer: Literal["adamw", "adam"] = "adamw"
     learning_rate: float | None = 0.001  # the peak; null gives the paper's, (d_model * warmup_steps) ** -0.5
@@ -185,7 +193,7 @@ class TrainConfig:
     timeout: float = 600.0  # under torchrun: seconds until a rank that does not answer is taken for gone
     average_last: int = 1  # the weights of the last so many validations, averaged at the end
     ema_decay: float = 0.0  # exponential moving average of the weights; 0 is off
-    monitor: Literal["loss", "bleu", "exact", "accuracy", "macro_f1"] = "loss"
+    monitor: Literal["loss", "bleu", "exact", "accuracy", "macro_f1", "em", "f1"] = "loss"
     patience: int | None = None  # validations without improvement before stopping
     validate_every: int | None = 500  # None: once an epoch
     show_samples: int = 0  # validation sources whose outputs are told at each validation, sampled and searched

@@ -16,6 +16,7 @@ _DRAWN = ("temperature", "top_k", "top_p", "seed")
 _SEARCHED = ("beam_size", "length_penalty", "min_length", "max_length", "n_best", "no_repeat_ngram", "sample", *_DRAWN,
              "precision", "exact")
 
+LANGUAGES = ("data.source_language", "data.target_language")  # say what the text is, and change nothing that is made
 _POOLINGS = ("mean", "max", "first")  # of another name it is said that it does not exist
 
 
@@ -51,11 +52,18 @@ def _idle(config: RunConfig) -> Iterator[tuple[Iterable[str], str, str]]:
     if model.attention in ("full", "linear"):
         yield ["model.window"], f"model.attention is {model.attention}", "add --model.attention window"
     if config.task == "classification":
-        yield ([*_all("decode", _SEARCHED), "model.decoder_layers", "model.tie_embeddings", "tokenizer.shared",
-                "data.target_field", "train.show_samples"], "the task is classification, which writes no text", "")
+        written = "model.decoder_layers model.tie_embeddings model.output_bias tokenizer.shared data.target_field"
+        yield ([*_all("decode", _SEARCHED), *written.split(), "data.target_language", "train.show_samples"],
+               "the task is classification, which writes no text", "")
+    elif config.task == "reading":
+        written = "model.decoder_layers model.tie_embeddings model.output_bias model.pooling model.head_activation"
+        others = "data.source_field data.target_field data.label_field data.too_long data.target_language"
+        searched = [name for name in _SEARCHED if name != "max_length"]
+        yield ([*_all("decode", searched), *written.split(), *others.split(), "tokenizer.shared", "train.show_samples"],
+               "the task is reading, which finds answers and writes no text", "")
     else:
         pooling = ["model.pooling"] if model.pooling in _POOLINGS else []
-        yield ["data.label_field", *pooling], "the task is seq2seq, which has no labels", ""
+        yield ["data.label_field", "model.head_activation", *pooling], "the task is seq2seq, which has no labels", ""
         if decode.sample:
             yield ["decode.beam_size"], "decode.sample is true, and a draw searches nothing", "leave one of them out"
         elif not train.show_samples:
@@ -73,9 +81,9 @@ def _idle(config: RunConfig) -> Iterator[tuple[Iterable[str], str, str]]:
     if data.train is not None:
         generated = "task train validation test symbols min_length max_length".split()
         yield _all("data.generated", generated), "data.train is given, and goes before it", "give one of them"
-    elif data.generated is not None and data.generated.task == "grammar":
+    elif data.generated is not None and data.generated.task in ("grammar", "documents"):
         yield (_all("data.generated", ("symbols", "min_length", "max_length")),
-               "data.generated.task is grammar, which has sentences of its own", "")
+               f"data.generated.task is {data.generated.task}, which has sentences of its own", "")
     for name, files in (("validation", data.validation), ("test", data.test)):
         if files is not None or (data.train is None and data.generated is not None):
             yield [f"data.{name}_share"], f"there is {name} data already, and no share is set aside", ""

@@ -6,19 +6,24 @@ dataclasses, and mappings, which are taken as they stand.
 
 import dataclasses
 import difflib
-import math
+import sys
 import types
 import typing
 from typing import Any, Literal, get_args, get_origin
 
 from pellucid.errors import ConfigError
 
+_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a mapping",
+          tuple: "a list"}
+_SHOWN = 200  # characters of what was given that are told
+_LARGEST = sys.float_info.max
+
 
 def read_dataclass(kind: Any, mapping: Any, where: str = "") -> Any:
     """An instance of the dataclass `kind` from `mapping`; keys left out keep their defaults.
 
     Raises:
-        ConfigError: an unknown key (the nearest valid one is named), or a value of a wrong type.
+        ConfigError: an unknown key (the nearest valid one is named), one that is missing, or a value of a wrong type.
     """
     if not isinstance(mapping, dict):
         raise ConfigError(f"{where or 'the configuration'} must be a mapping of keys to values, not {_show(mapping)}",
@@ -31,6 +36,10 @@ def read_dataclass(kind: Any, mapping: Any, where: str = "") -> Any:
         if key not in names:
             raise unknown_key(place, [f"{where}.{name}" if where else name for name in names])
         values[key] = _read(hints[key], value, place)
+    for field in dataclasses.fields(kind):
+        if field.name not in values and field.default is field.default_factory is dataclasses.MISSING:
+            place = f"{where}.{field.name}" if where else field.name
+            raise ConfigError(f"{place} is missing", where=place)
     try:
         return kind(**values)
     except ValueError as error:
@@ -39,6 +48,7 @@ def read_dataclass(kind: Any, mapping: Any, where: str = "") -> Any:
 
 def unknown_key(key: str, known: list[str]) -> ConfigError:
     """The error for a key that does not exist, naming the nearest one in `known`, or all of them."""
+    key = _short(key)
     last = {name: name.rsplit(".", 1)[-1] for name in known}
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     if not near:
@@ -49,7 +59,11 @@ def unknown_key(key: str, known: list[str]) -> ConfigError:
 
 
 def _show(value: Any) -> str:
-    return f"{value!r} ({type(value).__name__})"
+    return f"{_short(repr(value))} ({type(value).__name__})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
 def _read(kind: Any, value: Any, where: str) -> Any:
@@ -59,9 +73,9 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if origin is Literal:
         if value not in get_args(kind):
             choices = [str(choice) for choice in get_args(kind)]
-            near = difflib.get_close_matches(str(value), choices, n=1)
+            near = difflib.get_close_matches(_short(str(value)), choices, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise ConfigError(f"{where} is {value!r}, which is none of its choices", where=where,
+            raise ConfigError(f"{where} is {_short(repr(value))}, which is none of its choices", where=where,
                               fix=f"{hint}choose {', '.join(choices)}")
         return value
     if origin is tuple:
@@ -86,7 +100,9 @@ def _read_union(members: tuple[Any, ...], value: Any, where: str) -> Any:
     for member in rest:
         if type(value) is member:
             return value
-    raise _wrong_type(where, value, " or ".join(member.__name__ for member in rest))
+        if get_origin(member) is tuple and isinstance(value, list):
+            return _read_tuple(get_args(member), value, where)
+    raise _wrong_type(where, value, " or ".join(_NAMES[get_origin(member) or member] for member in rest))
 
 
 def _read_tuple(members: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
@@ -101,10 +117,9 @@ def _read_tuple(members: tuple[Any, ...], value: Any, where: str) -> tuple[Any, 
 
 def _read_scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float and type(value) in (int, float):
-        number = float(value)
-        if not math.isfinite(number):
-            raise ConfigError(f"{where} is {value}, not a finite number", where=where)
-        return number
+        if not -_LARGEST <= value <= _LARGEST:
+            raise ConfigError(f"{where} is {_short(str(value))}, not a finite number", where=where)
+        return float(value)
     if kind is float and isinstance(value, str):  # YAML 1.1 reads 1e-9 as text
         try:
             return _read_scalar(float, float(value), where)
@@ -112,8 +127,7 @@ def _read_scalar(kind: Any, value: Any, where: str) -> Any:
             raise _wrong_type(where, value, "a number") from error
     if type(value) is kind:
         return value
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a mapping"}
-    raise _wrong_type(where, value, names[kind])
+    raise _wrong_type(where, value, _NAMES[kind])
 
 
 def _wrong_type(where: str, value: Any, wanted: str) -> ConfigError:

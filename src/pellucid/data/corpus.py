@@ -2,7 +2,7 @@
 
 A corpus larger than memory trains: only the pages in use are held. One of a single window (blocks.py) is checked when
 it is opened, of a larger one each window when it is made. Sequences end with eos (targets, and sources of seq2seq) or
-begin with bos (texts to be classified).
+begin with bos (texts to be classified, questions on passages).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The examples of a split. For classification, a target is one number: the label's.
+    """The examples of a split. A target that is no text is one number: a label's, or a span's.
 
     Attributes:
         unchecked: the blocks of its files, if each is still to be checked when its window is made.
@@ -162,7 +162,7 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
     Raises:
         DataError: no usable line, or what the reading of the files raises.
     """
-    key, dtype = key_of(pairs, tokenizers, config), dtype_of(tokenizers)
+    key, dtype = key_of(pairs, tokenizers, config), dtype_of(tokenizers, config.task)
     folder = prepared_folder(pairs, key)
     if folder is None or not is_whole(folder, dtype):
         folder = cache_folder("ids") / key

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.config import RunConfig
+from pellucid.config import RunConfig, Task
 from pellucid.data.blocks import SIDES, write_blocks
+from pellucid.data.reading import UnitReader, example, question_of
 from pellucid.data.shards import place, shards_of
 from pellucid.data.splits import Pairs
 from pellucid.data.tables import Record
@@ -42,7 +43,7 @@ class Report:
     records: int  # lines read
     kept: int
     empty: int  # skipped: nothing on one side
-    too_long: int  # dropped or cut, as configured
+    too_long: int  # dropped or cut, as configured; of questions, those whose answer lies nowhere in a window
     source_tokens: int
     target_tokens: int
 
@@ -63,10 +64,11 @@ def kept_of_shards(folder: Path) -> list[int]:
     return list(read_json(folder / _SHARDS))
 
 
-def dtype_of(tokenizers: Tokenizers) -> Dtype:
-    """Of ids on the disk. Two bytes where every id fits: half the disk, and half to check."""
+def dtype_of(tokenizers: Tokenizers, task: Task) -> Dtype:
+    """Of ids on the disk. Two bytes where every id fits: half the disk, and half to check. The span of an answer never
+    does."""
     largest = max(tokenizers.source.size, tokenizers.target.size, len(tokenizers.labels))
-    return _SMALL if largest <= 2**16 else _LARGE
+    return _SMALL if largest <= 2**16 and task != "reading" else _LARGE
 
 
 def write_ids(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: Path, progress: Progress) -> None:
@@ -80,7 +82,7 @@ def write_ids(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: P
     """
     pairs.check()
     kept = _encode(pairs, range(len(shards_of(pairs.split))), tokenizers, config, folder, progress)
-    _finish(pairs, folder, kept, dtype_of(tokenizers))
+    _finish(pairs, folder, kept, dtype_of(tokenizers, config.task))
 
 
 def write_part(pairs: Pairs, shard: int, tokenizers: Tokenizers, config: RunConfig, folder: Path,
@@ -114,7 +116,8 @@ def join_parts(pairs: Pairs, parts: Sequence[Path], folder: Path, dtype: Dtype) 
 def _encode(pairs: Pairs, shards: Iterable[int], tokenizers: Tokenizers, config: RunConfig, folder: Path,
             progress: Progress) -> list[int]:
     """Writes the ids of these shards, and the report; gives how many examples of each are kept."""
-    dtype, kept_of, report = dtype_of(tokenizers), list[int](), Report(0, 0, 0, 0, 0, 0)
+    dtype, kept_of, report = dtype_of(tokenizers, config.task), list[int](), Report(0, 0, 0, 0, 0, 0)
+    units = UnitReader(tokenizers)
     with contextlib.ExitStack() as stack:
         files = {side: [stack.enter_context((folder / f"{side}.{part}").open("wb")) for part in ("ids", "offsets")]
                  for side in SIDES}
@@ -123,7 +126,8 @@ def _encode(pairs: Pairs, shards: Iterable[int], tokenizers: Tokenizers, config:
         for shard in shards:
             before = report.kept
             for chunk in _chunks(pairs.records_of(shard)):
-                kept, of_chunk = _examples(chunk, pairs, tokenizers, config)
+                kept, of_chunk = (_spans(chunk, units, config) if config.task == "reading" else
+                                  _examples(chunk, pairs, tokenizers, config))
                 ends = {"source": report.source_tokens, "target": report.target_tokens}
                 for side, sequences in zip(SIDES, zip(*kept, strict=True), strict=False):  # none where nothing is kept
                     ids, offsets = files[side]
@@ -155,6 +159,22 @@ def _examples(chunk: list[Record], pairs: Pairs, tokenizers: Tokenizers,
             if config.data.too_long == "cut" or not far]
     tokens = [sum(len(pair[side]) for pair in kept) for side in range(2)]
     return kept, Report(len(chunk), len(kept), len(chunk) - len(filled), sum(long), *tokens)
+
+
+def _spans(chunk: list[Record], reader: UnitReader,
+           config: RunConfig) -> tuple[list[tuple[list[int], list[int]]], Report]:
+    """As `_examples`, of questions: their rows, and the spans that answer them."""
+    kept, before, passage, long = list[tuple[list[int], list[int]]](), "", reader.read(""), 0
+    for _, context, line in chunk:
+        if context != before:
+            before, passage = context, reader.read(context)
+        asked = question_of(line)
+        row, span = example(passage, reader.read(asked.text), asked, config.model.max_length)
+        if span is None:
+            long += 1
+        else:
+            kept.append((row.ids, [span]))
+    return kept, Report(len(chunk), len(kept), 0, long, sum(len(ids) for ids, _ in kept), len(kept))
 
 
 def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:

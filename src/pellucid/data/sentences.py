@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 _CLOSING = r"""["'”’»›)\]}」』）】》〉〕］｝＂＇]*"""
 _ALWAYS = "。！？｡।॥؟۔።፧။៕"  # full-width, Devanagari, Arabic and Urdu, Ethiopic, Burmese, Khmer
-_END = re.compile(rf"(?:[{_ALWAYS}]|．(?!\d))+{_CLOSING}\s*|(?P<mark>[.!?…]+){_CLOSING}\s+")
+_END = re.compile(rf"(?:[{_ALWAYS}]|．(?!\d))+{_CLOSING}\s*|(?<![.!?…])(?P<mark>[.!?…]++){_CLOSING}\s+")
 _ABBREVIATIONS = frozenset(
     "mr mrs ms dr prof st jr sr vs etc e.g i.e cf no fig vol pp al approx dept gen col capt lt inc ltd co jan feb mar "
     "apr jun jul aug sep sept oct nov dec z.b d.h u.a bzw ca nr str usw vgl m mm mme mlle p.ex av env ss sra srta ud "

@@ -19,6 +19,7 @@ from pellucid.errors import DataError
 from pellucid.files import remembered_sha256
 
 _LINES = 2**40  # more than any file has
+_LONGEST = 4096  # of paths, in characters
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,9 @@ def _is_glob(path: str) -> bool:
 
 def _matching(path: str) -> Iterator[str]:
     """The files that match a glob, in any order."""
+    if len(path) > _LONGEST:  # to read one takes time as the square of its brackets
+        raise DataError("this glob cannot be read", where=path,
+                        why=f"it has {len(path):,} characters, and a path at most {_LONGEST:,}")
     root = Path(_root(path))
     try:
         for file in root.glob(str(Path(path).relative_to(root))):

@@ -1,7 +1,8 @@
 """Pairs of texts from wherever they lie: text files side by side, tables, the Hub.
 
-`read_records` streams (source, target) for seq2seq and (text, label) for classification. Nothing is skipped: a pair
-with an empty side is a pair, so that the n-th pair is the n-th line of the file.
+`read_records` streams (source, target) for seq2seq, (text, label) for classification, and for reading (passage,
+question), the latter as data/reading.py writes one. Nothing is skipped: a pair with an empty side is a pair, so that
+the n-th pair is the n-th line of the file.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pellucid.config import DataConfig, Split, Task
 from pellucid.data.parquet import read_parquet
 from pellucid.data.shards import Shard, numbered, shards_of, suffix
+from pellucid.data.squad import read_squad
 from pellucid.data.tables import Field, Fields, Record, read_json, read_jsonl, read_tsv
 from pellucid.data.text_lines import open_raw, read_lines, read_parallel
 from pellucid.errors import ConfigError, DataError
@@ -16,6 +18,7 @@ from pellucid.errors import ConfigError, DataError
 READERS: dict[str, Callable[[str, Fields], Iterator[Record]]] = {
     ".tsv": read_tsv, ".tab": read_tsv, ".txt": read_tsv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
     ".json": read_json, ".parquet": read_parquet}
+QUESTIONS = Fields(Field("context", 1, True, False), Field("qas", 2, True, False), are_questions=True)
 
 
 def fields_for(task: Task, data: DataConfig) -> Fields:
@@ -25,6 +28,8 @@ def fields_for(task: Task, data: DataConfig) -> Fields:
     Raises:
         ConfigError: a column number below 1, or one column asked for twice.
     """
+    if task == "reading":
+        return QUESTIONS
     if task == "classification":
         fields = Fields(_field("source_field", data.source_field, "text", 2, is_label=False),
                         _field("label_field", data.label_field, "label", 1, is_label=True))
@@ -67,6 +72,9 @@ def read_shard(shard: Shard, fields: Fields) -> Iterator[Record]:
     sides of its pair: each line of a .txt file, or of the source of two files. Raises what `read_records` raises.
     """
     path = shard.files[0]
+    if fields.are_questions:
+        yield from read_squad(path)
+        return
     if fields.are_one and (not shard.is_table or suffix(path) == ".txt"):
         yield from ((number, line, line) for number, line in enumerate(read_lines(path), start=1))
         return

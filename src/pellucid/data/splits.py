@@ -15,6 +15,7 @@ from pellucid.config import DataConfig, Generated, RunConfig, Source, Split, Tas
 from pellucid.data import hub, places, shards, sources
 from pellucid.data.division import SCHEME, SCHEMES, Division
 from pellucid.data.generated import tasks
+from pellucid.data.squad import squad_of
 from pellucid.data.tables import Fields, Record
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import read_json, write_folder, write_json, write_text
@@ -195,6 +196,7 @@ def _scheme_of(run_folder: Path) -> int:
 
 def _write_generated(generated: Generated, task: Task, folder: Path) -> dict[str, Path]:
     """Writes the splits, and generated.json which says what they are, unless they are there."""
+    ending = ".json" if task == "reading" else ".tsv"
     about = {"seed": GENERATED_SEED, **dataclasses.asdict(generated)}
     if not _is_there(folder, about):
         if folder.exists() and not (folder / _ABOUT).exists():
@@ -206,11 +208,11 @@ def _write_generated(generated: Generated, task: Task, folder: Path) -> dict[str
         def fill(place: Path) -> None:
             for name, pairs in made.items():
                 text = "".join(f"{pair[columns[0]]}\t{pair[columns[1]]}\n" for pair in pairs)
-                write_text(place / f"{name}.tsv", text)
+                write_text(place / f"{name}{ending}", squad_of(pairs) if task == "reading" else text)
             write_json(place / _ABOUT, about)
 
         write_folder(folder, fill)
-    return {name: folder / f"{name}.tsv" for name in ("train", "validation", "test")}
+    return {name: folder / f"{name}{ending}" for name in ("train", "validation", "test")}
 
 
 def _is_there(folder: Path, about: dict[str, Any]) -> bool:

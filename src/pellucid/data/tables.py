@@ -32,6 +32,7 @@ class Fields:
 
     first: Field
     second: Field
+    are_questions: bool = False  # the passages and questions of SQuAD's layout, which has no columns
 
     @property
     def are_one(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config import RunConfig
+from pellucid.config.checks import refuse_readers
 from pellucid.data.splits import RECORD, Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.doctor.busy import watched
@@ -55,6 +56,7 @@ def check_up(config: RunConfig, run: Path | None, out: Path, progress: Callable[
         ConfigError: a configuration that could not be trained whatever the data.
     """
     check(config.model)
+    refuse_readers(config, "doctor", "task")
     config = dataclasses.replace(config, tokenizer=tokenizer_options(config))
     with tempfile.TemporaryDirectory() as folder:
         with watched(_MOMENT) as others:

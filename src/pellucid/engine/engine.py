@@ -7,8 +7,8 @@
   of ancestors, its source through the number of its sentence: choosing rows moves small integers alone.
 - Each row is computed by itself, in one order of summation: the same bits in any batch.
 
-It serves softmax attention without bias, rotation or window, on a CPU with compiled kernels; engine/obstacle.py names
-what a model has that it does not know. Who decodes that is decided in runs/decoder.py.
+It serves softmax attention, on a CPU with compiled kernels; engine/obstacle.py names what a model has that it does not
+know. Who decodes that is decided in runs/decoder.py.
 """
 
 import copy
@@ -22,9 +22,11 @@ import torch
 from torch import Tensor
 
 from pellucid.engine.frozen import Frozen, encode, pointers
-from pellucid.engine.layout import Buffer, Execution
+from pellucid.engine.layout import Buffer, Execution, remembered
 from pellucid.engine.program import Program
+from pellucid.engine.widths import Projection, heads_of
 from pellucid.model.transformer import Transformer
+from pellucid.nn.embeddings import OutputBias
 from pellucid.nn.positional_encoding import LearnedPosition, Position
 
 
@@ -33,12 +35,12 @@ class Memory:
     """What decoding remembers between two steps.
 
     Attributes:
-        source: keys and values of every layer, [source tokens, layers · 2 · D], the sentences one behind the other.
+        source: keys and values of every layer side by side, [source tokens, …], the sentences one behind the other.
         firsts, lengths: [B], the first row of each sentence there, and how many.
         longest: of the lengths.
         sentences: [R], whose hypothesis a row is.
         ancestors: [R, t], int32: the row of this row's hypothesis at each step.
-        steps: the keys and values [layers, R_t, 2·D] of each step.
+        steps: the keys and values [layers, R_t, …] of each step.
         places: where they are, [t or more, layers].
         buffers: what a step works in.
     """
@@ -65,6 +67,7 @@ class Engine:
     def __init__(self, model: Transformer, precision: str) -> None:
         self.precision, self.width = precision, model.output.weight.shape[1]
         self.layers = len(model.decoder.layers)
+        self.window = 0 if model.window_size is None else 1 + model.window_size
         self.source_places, self.target_places = (
             Places(part.position, self.width) for part in (model.encoder, model.decoder))
         self.encoder, self.decoder = Program(precision, self.width), Program(precision, self.width)
@@ -74,25 +77,28 @@ class Engine:
     def _write_encoder(self, model: Transformer) -> None:
         """Figure 1, left, and the keys and values that the right half will ask for."""
         program = self.encoder
-        program.embed(model.source_embedding)
+        program.embed(model.source_embedding, model.encoder.embedding_norm)
         for layer in model.encoder.stack():
-            program.connect(layer.residual_1, partial(program.attend, layer.self_attention))
+            program.connect(layer.residual_1, partial(program.attend, layer.self_attention, self.window))
             program.connect(layer.residual_2, partial(program.feed_forward, layer.feed_forward))
         program.close(model.encoder.closing_norm)
-        program.multiply(Buffer.SOURCE, *(projection for layer in model.decoder.stack() for projection in
-                                          (layer.cross_attention.key, layer.cross_attention.value)))
+        heads = [heads_of(layer.cross_attention) for layer in model.decoder.stack()]
+        program.multiply(Buffer.SOURCE, *(projection for each in heads for projection in (each.key, each.value)))
 
     def _write_decoder(self, model: Transformer) -> None:
         """Figure 1, right, for the newest tokens."""
-        program = self.decoder
-        program.embed(model.target_embedding)
+        program, first = self.decoder, 0
+        program.embed(model.target_embedding, model.decoder.embedding_norm)
         for number, layer in enumerate(model.decoder.stack()):
             past, source = layer.self_attention, layer.cross_attention
-            program.connect(layer.residual_1, partial(program.attend_past, past, number))
-            program.connect(layer.residual_2, partial(program.attend_source, source, number, self.layers))
+            program.connect(layer.residual_1, partial(program.attend_past, past, self.window, number))
+            program.connect(layer.residual_2, partial(program.attend_source, source, first,
+                                                      self.encoder.widths[Buffer.SOURCE]))
             program.connect(layer.residual_3, partial(program.feed_forward, layer.feed_forward))
+            first += heads_of(source).row
         program.close(model.decoder.closing_norm)
-        program.multiply(Buffer.LOGITS, model.output.weight)
+        bias = model.output_bias.bias if isinstance(model.output_bias, OutputBias) else None
+        program.multiply(Buffer.LOGITS, Projection(model.output.weight, bias))
 
     @property
     def vocabulary(self) -> int:
@@ -105,8 +111,9 @@ class Engine:
         Raises:
             ValueError: learned positions end before.
         """
-        return Frozen(self.encoder.stack, self.decoder.stack, self.source_places.first(source).numpy(),
-                      self.target_places.first(target).numpy(), self.layers, self.decoder.call)
+        places = self.source_places.first(source).numpy(), self.target_places.first(target).numpy()
+        return Frozen(self.encoder.stack(len(places[0])), self.decoder.stack(len(places[1])), *places, self.layers,
+                      self.decoder.call)
 
     def largest(self, source: int, target: int) -> Frozen:
         """The same for so many tokens, or as many as there are positions."""
@@ -121,7 +128,7 @@ class Engine:
         tokens, lengths = _packed(*source)
         longest, rows = int(lengths.max()), len(lengths)
         buffers = self.encoder.buffers(len(tokens))
-        firsts = encode(self.encoder.stack, self._pointers(buffers), tokens.numpy(), lengths.numpy(),
+        firsts = encode(self.encoder.stack(longest), self._pointers(buffers), tokens.numpy(), lengths.numpy(),
                         self.source_places.first(longest).numpy(), self.encoder.call)
         return Memory(buffers[Buffer.SOURCE], torch.from_numpy(firsts), lengths, longest, torch.arange(rows),
                       torch.empty(rows, 0, dtype=torch.int32), torch.empty(0, self.layers, dtype=torch.int64))
@@ -148,7 +155,7 @@ class Engine:
 
     def _make_room(self, state: Memory, rows: int, seen: int) -> None:
         """For the keys and values of a step."""
-        state.steps.append(torch.empty(self.layers, rows, 2 * self.width, dtype=self.decoder.dtype))
+        state.steps.append(torch.empty(self.layers, rows, remembered(self.decoder.widths), dtype=self.decoder.dtype))
         layers = state.steps[-1].unbind()
         if seen == len(state.places):
             state.places = torch.cat([state.places, torch.zeros(max(seen, 16), self.layers, dtype=torch.int64)])

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from pellucid.cache import tell_of_damage
 from pellucid.engine import verify
-from pellucid.engine.layout import ITEM_BYTES, SUFFIX, Buffer, Execution, Operation, Search, row_rooms
+from pellucid.engine.layout import ITEM_BYTES, SUFFIX, Buffer, Execution, Operation, Search, remembered, row_rooms
 from pellucid.errors import CheckpointError
 from pellucid.files import is_kept, read_json, write_folder, write_json
+from pellucid.search.beginnings import Beginning
 from pellucid.search.options import Hypothesis, SearchOptions, Specials, hypothesis, largest_penalties, length_penalty
 
 LONGEST = 1024  # tokens that room is made for at the start
@@ -94,20 +95,22 @@ class Frozen:
         return {"float32": "fp32", "bfloat16": "bf16"}[self.decoder.typed]
 
     def search(self, tokens: NDArray[np.int64], lengths: NDArray[np.int64], options: SearchOptions,
-               specials: Specials) -> list[list[Hypothesis]]:
+               specials: Specials, beginnings: Sequence[Beginning] = ()) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, best first.
 
         Args:
             tokens: the sources, one behind the other.  lengths: of each.
             options: which the kernel must know, see `check`.
+            beginnings: of the outputs of each sentence: none, or the same token for all.
 
         Raises:
-            Refusal: a source is too long; a row has no finite logit, and the search by steps knows what to do then.
+            Refusal: a source is too long; there are other beginnings; a row has no finite logit, and the search
+                by steps knows what to do then.
         """
         if lengths.max() > len(self.source_places):
             raise Refusal(f"a source has {lengths.max()} tokens, of {len(self.source_places)} that there is room for")
         sentences, longest, shape = len(lengths), options.max_length, (len(lengths), options.n_best, options.max_length)
-        sources = self.encoder.buffers(len(tokens))
+        forced, sources = _forced(beginnings, options, specials, self.vocabulary), self.encoder.buffers(len(tokens))
         rooms = pointers({number: at(buffer) for number, buffer in sources.items()}, self.layers)
         firsts = encode(self.encoder, rooms, tokens, lengths, self.source_places, self.call)
         buffers = self.decoder.buffers(sentences * options.beam_size) | {Buffer.SOURCE: sources[Buffer.SOURCE]}
@@ -120,15 +123,26 @@ class Frozen:
         self.call(f"search_{SUFFIX[typed]}", ctypes.byref(Search(
             addressof(self.decoder.operations), len(self.decoder.operations), addressof(rooms),
             at(self.target_places), at(firsts), at(lengths), int(lengths.max()), sentences, options.beam_size,
-            self.layers, 2 * self.target_places.shape[1] * ITEM_BYTES[typed], specials.bos, specials.eos, specials.pad,
-            options.min_length, longest, options.n_best, options.scores, at(penalties), at(largest), at(found),
-            at(log_p), at(sizes))))
+            self.layers, remembered(self.decoder.widths) * ITEM_BYTES[typed], specials.bos, specials.eos, specials.pad,
+            forced, options.min_length, longest, options.n_best, options.scores, at(penalties), at(largest),
+            at(found), at(log_p), at(sizes))))
         if int(sizes[0, 0]) < 0:
             raise Refusal("a row has no finite logit")
         room = int(sizes.max())
         return [[hypothesis(ids[:size], terms[:size], specials.eos, options.length_penalty)
                  for size, ids, terms in zip(*sentence, strict=True) if size] for sentence in
                 zip(sizes.tolist(), found[..., :room].tolist(), log_p[..., :room].tolist(), strict=True)]
+
+
+def _forced(beginnings: Sequence[Beginning], options: SearchOptions, specials: Specials, vocabulary: int) -> int:
+    """The token that all outputs begin with; -1 where they are free."""
+    match list({tuple(tuple(choice.tokens.tolist()) for choice in one.choices) for one in beginnings}):
+        case [] | [()]:
+            return -1
+        case [((int(token),),)] if token < vocabulary and token not in vars(specials).values() and (
+                options.max_length > 1):
+            return token
+    raise Refusal("outputs begin with prefixes")
 
 
 def check(options: SearchOptions, has_prefixes: bool, specials: Specials, vocabulary: int, positions: float) -> None:
@@ -249,9 +263,10 @@ def _read(folder: Path, call: Call) -> Frozen:
         raise verify.Misfit("the blocks are not as long as the weights")
     blocks = [weights[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)]
     source, target = (block.view(np.float32).reshape(-1, width) for block in blocks[:2])
-    of_all = verify.Sizes(width, layers, typed, {at(block): block.nbytes for block in blocks}, None)
+    of_all = verify.Sizes(width, layers, typed, {at(block): block.nbytes for block in blocks}, len(source), None)
     encoder = _stack(folder / "encoder", blocks, of_all)
-    decoder = _stack(folder / "decoder", blocks, replace(of_all, source=encoder.widths[Buffer.SOURCE]))
+    of_all = replace(of_all, positions=len(target), source=encoder.widths[Buffer.SOURCE])
+    decoder = _stack(folder / "decoder", blocks, of_all)
     return Frozen(encoder, decoder, source, target, layers, call)
 
 

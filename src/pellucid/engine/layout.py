@@ -13,8 +13,8 @@ LANES = 16  # widths are multiples of this: of the floats that a register of any
 
 # What an operation does, what a product goes through, how rows are normalised, and how many inner numbers of a product
 # are taken at once in each precision.
-Kind = IntEnum("Kind", "EMBED MULTIPLY ADD_PRODUCT NORMALIZE GATE ATTEND_SOURCE ATTEND_PAST QUANTIZE", start=0)
-Activation = IntEnum("Activation", "LINEAR RELU GELU SWISH", start=0)
+Kind = IntEnum("Kind", "EMBED MULTIPLY ADD_PRODUCT NORMALIZE GATE ATTEND_SOURCE ATTEND_PAST QUANTIZE ROTATE", start=0)
+Activation = IntEnum("Activation", "LINEAR RELU GELU SWISH GELU_TANH", start=0)
 Norm = IntEnum("Norm", "NO_NORM LAYER_NORM RMS_NORM STD_NORM", start=0)
 Group = IntEnum("Group", {"FP32": 1, "BF16": 2, "INT8": 4})
 
@@ -44,6 +44,11 @@ def row_rooms(widths: Mapping[int, int], typed: str) -> dict[Buffer, tuple[int, 
     return {buffer: (buffer.stride(width), buffer.type_name(typed)) for buffer, width in found}
 
 
+def remembered(widths: Mapping[int, int]) -> int:
+    """Numbers that a row leaves in a layer, of those whose rows are the widest."""
+    return max(width for buffer, width in widths.items() if buffer >= Buffer.REMEMBERED)
+
+
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "int16": 2}
 SUFFIX = {"float32": "float", "bfloat16": "bf16"}  # of the kernels' names
 
@@ -54,7 +59,8 @@ class Operation(ctypes.Structure):
     POINTERS = ("weight", "gain", "bias", "shift")
 
     _fields_ = [*((name, c_int64) for name in ("kind", "from_", "to", "inner", "outer", "activation", "norm",
-                                               "in_place", "heads", "keys", "keys_at", "keys_stride", "layer")),
+                                               "in_place", "heads", "keys_width", "keys", "keys_at", "keys_stride",
+                                               "layer", "window", "span")),
                 *((name, c_void_p) for name in POINTERS),
                 *((name, c_float) for name in ("alpha", "scale", "epsilon"))]
 
@@ -73,5 +79,5 @@ class Search(ctypes.Structure):
     _fields_ = [("operations", c_void_p), ("count", c_int64),
                 *((name, c_void_p) for name in ("buffers", "places", "firsts", "lengths")),
                 *((name, c_int64) for name in ("longest", "sentences", "beam", "layers", "width", "bos", "eos",
-                                               "pad", "min_length", "max_length", "n_best", "scores")),
+                                               "pad", "forced", "min_length", "max_length", "n_best", "scores")),
                 *((name, c_void_p) for name in ("penalties", "largest", "tokens", "log_p", "sizes"))]

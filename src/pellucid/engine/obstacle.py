@@ -20,10 +20,19 @@ from pellucid.model.decoder import Decoder, DecoderLayer
 from pellucid.model.encoder import Encoder, EncoderLayer
 from pellucid.model.transformer import Transformer
 from pellucid.nn.dropout import Dropout
-from pellucid.nn.embeddings import Embedding, OutputProjection
+from pellucid.nn.embeddings import Embedding, NoOutputBias, OutputBias, OutputProjection
 from pellucid.nn.feed_forward import FeedForward, GatedFeedForward
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-from pellucid.nn.positional_encoding import LearnedPosition, NoPosition, SinusoidalPosition
+from pellucid.nn.positional_encoding import (
+    AlibiPosition,
+    LearnedPosition,
+    NoPosition,
+    Position,
+    RotaryPosition,
+    SinusoidalPosition,
+    T5Position,
+    TransformerXlPosition,
+)
 from pellucid.nn.residual_connection import NoResidual, PostNormResidual, PreNormResidual
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 
@@ -31,20 +40,23 @@ _Kinds = tuple[type[nn.Module], ...]
 _NORM: _Kinds = tuple(NORMS)
 _RESIDUAL: _Kinds = (PreNormResidual, PostNormResidual, NoResidual)
 _STACK: dict[str, _Kinds] = {"position": (NoPosition, SinusoidalPosition, LearnedPosition), "dropout": (Dropout,),
-                             "closing_norm": _NORM}
+                             "closing_norm": _NORM, "embedding_norm": _NORM}
 _LAYER: dict[str, _Kinds] = {"self_attention": (MultiHeadAttention,), "feed_forward": (FeedForward, GatedFeedForward),
                              "residual_1": _RESIDUAL, "residual_2": _RESIDUAL}
 _CONNECTION: dict[str, _Kinds] = {"norm": _NORM, "dropout": (Dropout,)}
 _PROJECTIONS: dict[str, _Kinds] = {"inner": (nn.Linear,), "outer": (nn.Linear,), "dropout": (Dropout,)}
 _PARTS: dict[type[nn.Module], dict[str, _Kinds]] = {
     Transformer: {"encoder": (Encoder,), "decoder": (Decoder,), "source_embedding": (Embedding,),
-                  "target_embedding": (Embedding,), "output": (Embedding, OutputProjection, nn.Linear)},
+                  "target_embedding": (Embedding,), "output": (Embedding, OutputProjection, nn.Linear),
+                  "output_bias": (NoOutputBias, OutputBias)},
     Encoder: _STACK | {"layers": (EncoderLayer,)},
     Decoder: _STACK | {"layers": (DecoderLayer,)},
     EncoderLayer: _LAYER,
     DecoderLayer: _LAYER | {"cross_attention": (MultiHeadAttention,), "residual_3": _RESIDUAL},
     MultiHeadAttention: dict.fromkeys(("query", "key", "value", "output"), (nn.Linear,)) | {
-        "position": (NoPosition,), "function": (ScaledDotProductAttention,)},
+        "position": (NoPosition, RotaryPosition, AlibiPosition, T5Position, TransformerXlPosition),
+        "function": (ScaledDotProductAttention,)},
+    TransformerXlPosition: {"sinusoids": (SinusoidalPosition,), "projection": (nn.Linear,)},
     ScaledDotProductAttention: {"dropout": (Dropout,)},
     FeedForward: _PROJECTIONS,
     GatedFeedForward: _PROJECTIONS | {"gate": (nn.Linear,)},
@@ -103,13 +115,19 @@ def _methods(kind: type[nn.Module]) -> frozenset[str]:
 def _of_sizes(model: Transformer) -> Iterator[str]:
     """What the kernels do not check, and those that they do not have."""
     width = model.output.weight.shape[-1]
-    if model.window_size is not None:
-        yield "attention has a window"
+    if width % LANES:
+        yield f"the width of the model is no multiple of {LANES}"
+    if model.window_size is not None and model.window_size < 0:
+        yield "the window of attention is closed"
     if len(model.output.weight) > len(model.target_embedding.weight):
         yield "the output has more words than the target embedding"
+    if isinstance(model.output_bias, OutputBias) and model.output_bias.bias.shape != model.output.weight.shape[:1]:
+        yield "the bias of the output is not as long as its vocabulary"
     if not len(model.decoder.layers):
         yield "the decoder has no layers"
     for module in model.modules():
+        if isinstance(module, DecoderLayer) and type(module.cross_attention.position) is not NoPosition:
+            yield "cross-attention has positions"
         if isinstance(module, MultiHeadAttention):
             yield from _of_heads(module, width)
         elif isinstance(module, FeedForward | GatedFeedForward):
@@ -122,18 +140,36 @@ def _of_sizes(model: Transformer) -> Iterator[str]:
 
 
 def _of_heads(attention: MultiHeadAttention, width: int) -> Iterator[str]:
-    if attention.query.weight.shape != attention.value.weight.shape:
-        yield "keys are not as wide as values"
-    for projection in (attention.query, attention.key, attention.value, attention.output):
-        yield from _of_projection(projection, (width, width))
-    if width % attention.n_heads or width // attention.n_heads % LANES:
-        yield f"the width of a head is no multiple of {LANES}"
+    keys, values = len(attention.query.weight), len(attention.value.weight)
+    together = {attention.query: keys, attention.key: keys, attention.value: values}
+    for projection, outer in together.items():
+        yield from _of_projection(projection, (outer, width))
+    if len({projection.bias is None for projection in together}) > 1:
+        yield "only some of the projections to heads have a bias"
+    yield from _of_projection(attention.output, (width, values))
+    if keys % attention.n_heads or values % attention.n_heads:
+        yield "heads do not share the width"
+    elif not _fits(attention.position, attention.n_heads, keys // attention.n_heads):
+        yield "positions are not made for these heads"
+
+
+def _fits(position: Position, heads: int, width: int) -> bool:
+    """Whether a position serves heads so wide."""
+    if isinstance(position, RotaryPosition):
+        return position.d_key == width and width % 2 == 0
+    if isinstance(position, AlibiPosition):
+        return len(position.slopes) == heads
+    if isinstance(position, T5Position):
+        return position.table.shape == (position.buckets, heads)
+    if isinstance(position, TransformerXlPosition):
+        shape = (heads * width, position.sinusoids.d_model)
+        return position.n_heads == heads and position.position_bias.shape == (heads, width) and (
+            position.projection.weight.shape == shape)
+    return True
 
 
 def _of_feed_forward(layer: FeedForward | GatedFeedForward, width: int) -> Iterator[str]:
     inner = layer.outer.weight.shape[-1]
-    if inner % LANES:
-        yield f"the inner width of the feed-forward layer is no multiple of {LANES}"
     if not any(layer.activation is known for known in ACTIVATIONS):
         yield f"the activation is {layer.activation}"
     yield from _of_projection(layer.outer, (width, inner))
@@ -143,7 +179,5 @@ def _of_feed_forward(layer: FeedForward | GatedFeedForward, width: int) -> Itera
 
 def _of_projection(projection: nn.Linear, shape: tuple[int, int]) -> Iterator[str]:
     bias: Tensor | None = projection.bias
-    if bias is None:
-        yield "a projection has no bias"
-    elif projection.weight.shape != shape or bias.shape != shape[:1]:
+    if projection.weight.shape != shape or (bias is not None and bias.shape != shape[:1]):
         yield f"a projection is {tuple(projection.weight.shape)}, where {shape} is known"

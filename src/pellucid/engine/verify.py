@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import Array
 from dataclasses import dataclass
 
-from pellucid.engine.layout import LANES, PANEL, Activation, Buffer, Group, Kind, Norm, Operation
+from pellucid.engine.layout import ITEM_BYTES, LANES, PANEL, Activation, Buffer, Group, Kind, Norm, Operation
 
 _FLOAT = 4  # bytes
 
@@ -26,6 +26,7 @@ class Sizes:
     Attributes:
         width: D of the model.  layers: of the decoder.  typed: as of a `Stack`.
         blocks: bytes of the weights that begin at each address.
+        positions: that a token can have.
         source: how wide a row of the keys and values of the source is, in the decoder; None in the encoder.
     """
 
@@ -33,6 +34,7 @@ class Sizes:
     layers: int
     typed: str
     blocks: Mapping[int, int]
+    positions: int
     source: int | None
 
 
@@ -82,6 +84,11 @@ def _past(o: Operation) -> bool:
     return bool(o.to >= Buffer.REMEMBERED)
 
 
+def _columns(o: Operation) -> int:
+    """Of a table by distance."""
+    return int(o.span if o.kind == Kind.ATTEND_PAST else 2 * o.span - 1)
+
+
 _TYPED = frozenset({Buffer.TYPED, Buffer.JOINT, Buffer.ATTENDED, Buffer.GATES, Buffer.INNER})
 _STREAM, _BYTES = frozenset({Buffer.STREAM}), frozenset({Buffer.BYTES})
 
@@ -92,9 +99,18 @@ _PRODUCT: dict[str, Rule] = {
     "bytes have a gain and a shift, and nothing else has": lambda o, s:
         (o.from_ == Buffer.BYTES) == (o.shift is not None) == (o.gain is not None),
     "numbers are multiplied in whole groups": lambda o, s: o.inner > 0 and o.inner % _group(o, s) == 0}
-_HEADS: dict[str, Rule] = {
-    "queries are as wide as the model": lambda o, s: o.outer == s.width <= o.inner,
-    "heads share the width, each in whole lanes": lambda o, s: o.heads > 0 and o.outer % (o.heads * LANES) == 0}
+_TURNED: dict[str, Rule] = {
+    "heads share the width of the keys, each in whole lanes": lambda o, s:
+        o.heads > 0 and o.keys_width > 0 and o.keys_width % (o.heads * LANES) == 0,
+    "queries are as wide as keys": lambda o, s: o.keys_width <= o.inner}
+_HEADS: dict[str, Rule] = _TURNED | {
+    "heads share the width of the values, each in whole lanes": lambda o, s: o.outer % (o.heads * LANES) == 0,
+    "a window is open": lambda o, s: o.window >= 0,
+    "there are tables for each position, or none": lambda o, s:
+        o.span >= s.positions if o.weight or o.bias else o.span == 0}
+_BY_DISTANCE: dict[str, Bytes] = {
+    "weight": lambda o, s: _columns(o) * o.keys_width * ITEM_BYTES[s.typed],
+    "bias": lambda o, s: _columns(o) * o.heads * _FLOAT}
 _PRODUCT_BLOCKS: dict[str, Bytes] = {
     "weight": _packed, "bias": lambda o, s: o.outer * _FLOAT, "gain": lambda o, s: _padded(o, s) * _FLOAT,
     "shift": lambda o, s: _padded(o, s) * _FLOAT}
@@ -109,8 +125,7 @@ ACCESS: dict[Kind, Access] = {
         _TYPED | _BYTES, _TYPED | {Buffer.SOURCE, Buffer.LOGITS, Buffer.REMEMBERED},
         "weight bias activation gain shift",
         _PRODUCT | {
-            "keys and values are remembered of one layer": lambda o, s:
-                not _past(o) or (o.to - Buffer.REMEMBERED < s.layers and o.outer == 2 * s.width),
+            "there is such a layer": lambda o, s: not _past(o) or o.to - Buffer.REMEMBERED < s.layers,
             "the encoder writes the source, the decoder logits and what it remembers": lambda o, s:
                 o.to != Buffer.SOURCE if s.source is not None else o.to != Buffer.LOGITS and not _past(o)},
         _PRODUCT_BLOCKS),
@@ -125,18 +140,26 @@ ACCESS: dict[Kind, Access] = {
         {"gates lie beside what they open, in whole lanes": lambda o, s:
             o.inner == 2 * o.outer and o.outer % LANES == 0}, {}),
     Kind.ATTEND_SOURCE: Access(
-        _TYPED, _TYPED, "heads scale keys keys_at keys_stride",
+        _TYPED, _TYPED, "heads keys_width scale window span weight bias keys keys_at keys_stride",
         _HEADS | {
             "keys are of the source in the decoder, of the sentence in the encoder": lambda o, s:
                 o.keys == Buffer.SOURCE if s.source is not None else o.keys in _TYPED,
-            "keys and values lie in one row": lambda o, s: 0 <= o.keys_at <= o.keys_stride - 2 * o.outer}, {}),
+            "only within a sentence there is a distance": lambda o, s: s.source is None or o.window == o.span == 0,
+            "keys and values lie in one row": lambda o, s:
+                0 <= o.keys_at <= o.keys_stride - o.keys_width - o.outer}, _BY_DISTANCE),
     Kind.ATTEND_PAST: Access(
-        _TYPED, _TYPED, "heads scale layer",
+        _TYPED, _TYPED, "heads keys_width scale window span weight bias layer",
         _HEADS | {"only the decoder has a past, of each layer": lambda o, s:
-                  s.source is not None and 0 <= o.layer < s.layers}, {}),
+                  s.source is not None and 0 <= o.layer < s.layers}, _BY_DISTANCE),
     Kind.QUANTIZE: Access(
         _TYPED, _BYTES, "",
         {"bytes are as many, in whole lanes": lambda o, s: o.inner == o.outer and o.inner % LANES == 0}, {}),
+    Kind.ROTATE: Access(
+        frozenset({Buffer.JOINT, Buffer.REMEMBERED}), frozenset({Buffer.JOINT, Buffer.REMEMBERED}),
+        "heads keys_width span weight",
+        _TURNED | {"it is turned where it lies": lambda o, s: o.from_ == o.to and o.inner == o.outer,
+                   "each position has its turn": lambda o, s: o.weight is not None and 0 < o.span >= s.positions},
+        {"weight": lambda o, s: int(o.span * 2 * o.keys_width // o.heads) * _FLOAT}),
 }
 _CHOICES: dict[str, Sequence[int]] = {"activation": list(Activation), "norm": list(Norm), "in_place": (0, 1)}
 _FIELDS = [name for name, *_ in Operation._fields_ if name not in ("kind", "from_", "to", "inner", "outer")]
@@ -178,7 +201,8 @@ def _rules(o: Operation, s: Sizes, widths: Mapping[int, int]) -> Iterator[tuple[
     access = ACCESS[Kind(o.kind)]
     yield "it writes what its kind does", min(o.to, Buffer.REMEMBERED) in access.writes
     yield "it has columns", o.outer > 0
-    yield "it reads what its kind does", o.from_ in access.reads if access.reads else not o.from_
+    from_ = min(o.from_, Buffer.REMEMBERED)
+    yield "it reads what its kind does", from_ in access.reads if access.reads else not from_
     yield "what it reads has been written", not access.reads or 0 < o.inner <= widths.get(o.from_, 0)
     for name in _FIELDS:
         value = getattr(o, name)
@@ -190,8 +214,11 @@ def _rules(o: Operation, s: Sizes, widths: Mapping[int, int]) -> Iterator[tuple[
             yield f"{name} is a finite number", math.isfinite(value)
     for rule, holds in access.rules.items():
         yield rule, holds(o, s)
-    if "keys_stride" in access.fields:
+    if o.kind == Kind.ATTEND_SOURCE:
         yield "keys have been written", o.keys_stride <= (s.source or widths.get(o.keys, 0))
+    if o.kind == Kind.ATTEND_PAST:
+        yield "what is remembered is keys and values", o.keys_width + o.outer == widths.get(
+            Buffer.REMEMBERED + o.layer, 0)
     for pointer, size in access.blocks.items():
         if getattr(o, pointer) is not None:
             yield f"{pointer} leads to as many numbers as are read", s.blocks.get(getattr(o, pointer)) == size(o, s)

@@ -25,6 +25,7 @@ from pellucid.evaluate.differences import (
     word_splitter,
 )
 from pellucid.evaluate.holm import holm
+from pellucid.evaluate.reading import OF_READERS
 from pellucid.evaluate.significance import (
     SentenceStatistics,
     approximate_randomisation,
@@ -59,8 +60,8 @@ def in_lowercase(runs: Sequence[Run]) -> bool:
 def chosen_score(runs: Sequence[Run], wanted: str | None) -> str:
     """The score that the runs are tested by: `wanted`, or the one of their task.
 
-    That is accuracy for classifiers, exact matches for generated tasks whose lines are numbers, and otherwise chrF,
-    recommended of the scores that compare strings by Kocmi et al. (2021), "To Ship or Not to Ship".
+    That is accuracy for classifiers, F1 for readers, exact matches for generated tasks whose lines are numbers, and
+    otherwise chrF, recommended of the scores that compare strings by Kocmi et al. (2021), "To Ship or Not to Ship".
 
     Raises:
         ConfigError: there is no such score, or it cannot compare these runs; they have different tasks.
@@ -69,10 +70,13 @@ def chosen_score(runs: Sequence[Run], wanted: str | None) -> str:
         raise ConfigError("the runs were trained for different tasks, so they cannot be compared",
                           where=", ".join(f"{run.folder}: {run.config.task}" for run in runs))
     config, lowercase = runs[0].config, LOWERCASE if in_lowercase(runs) else ""
-    known = OF_CLASSIFIERS if config.task == "classification" else (*SCORES, *LIKELIHOODS)
+    known: tuple[str, ...] = {"classification": OF_CLASSIFIERS, "reading": OF_READERS,
+                              "seq2seq": (*SCORES, *LIKELIHOODS)}[config.task]
     if wanted is None:
         if config.task == "classification":
             return "accuracy"
+        if config.task == "reading":
+            return "f1"
         made = config.data.generated if config.data.train is None else None
         numbers = made is not None and made.task != "grammar"
         return ("exact" if numbers else "chrf") + lowercase
@@ -111,11 +115,12 @@ def compare(runs: Sequence[Evaluated], pairs: Sequence[tuple[str, str]], chosen:
         names, notes = _scores_of(a, b, chosen, lowercase)
         rows += [_row(a, b, name) for name in names]
         of_a, of_b, outputs = a.statistics[chosen], b.statistics[chosen], (a.outputs, b.outputs)
-        graded = "accuracy" if a.run.config.task == "classification" else "chrf" + (LOWERCASE if lowercase else "")
+        graded = {"classification": "accuracy", "reading": "f1"}.get(
+            a.run.config.task, "chrf" + (LOWERCASE if lowercase else ""))
         words = word_splitter([source for source, _ in pairs], lowercase)
         detail: dict[str, Any] = {"a": a.name, "b": b.name, "score": chosen, "notes": notes,
                                   "by_length": by_length(of_a, of_b, [len(words(source)) for source, _ in pairs])}
-        if a.run.config.task != "classification":
+        if a.run.config.task == "seq2seq":
             references = [reference for _, reference in pairs]
             frequencies = frequencies or _frequencies(runs[0].run, references, lowercase)
             detail["by_frequency"] = by_frequency(outputs, references, frequencies.counts, frequencies.words)
@@ -133,6 +138,8 @@ def _scores_of(a: Evaluated, b: Evaluated, chosen: str, lowercase: bool) -> tupl
     sides, notes = (a.run.tokenizers, b.run.tokenizers), []
     if a.run.config.task == "classification":
         wanted = list(OF_CLASSIFIERS)
+    elif a.run.config.task == "reading":
+        wanted = list(OF_READERS)
     else:
         wanted = [kind + (LOWERCASE if lowercase else "") for kind in KINDS]
         wanted += LIKELIHOODS[:1] if not incomparable("perplexity", *sides) else LIKELIHOODS

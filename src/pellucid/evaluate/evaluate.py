@@ -10,6 +10,7 @@ from typing import Any
 
 from pellucid.config import Split
 from pellucid.config.mapping import differing
+from pellucid.data.reading import question_of
 from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.errors import ConfigError
@@ -18,11 +19,13 @@ from pellucid.evaluate.classification import classification_scores
 from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, in_lowercase
 from pellucid.evaluate.comparison_page import as_markdown
 from pellucid.evaluate.perplexity import perplexity_statistics
+from pellucid.evaluate.reading import answer_statistics
 from pellucid.evaluate.search_errors import search_errors
 from pellucid.evaluate.significance import SentenceStatistics, corpus_score, interval_of, with_sources
 from pellucid.evaluate.translation import LOWERCASE, SCORES, translation_scores
 from pellucid.files import make_folder, write_json, write_text
 from pellucid.runs.care import look_at
+from pellucid.runs.reading import read
 from pellucid.runs.run import Run, load
 
 Report = dict[str, Any]
@@ -68,6 +71,9 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
         report, one = evaluate_run(run, pairs, name, say, names)
         reports.append(report)
         evaluated.append(one)
+    if runs[0].config.task == "reading":
+        first = [(asked.text, " | ".join(answer.text for answer in asked.answers))
+                 for asked in (question_of(line) for _, line in first)]
     comparison, differences = compare(evaluated, first, chosen, say)
     keys = [{"key": key, "values": values} for key, values in differing([run.config for run in runs])]
     report = {"runs": reports, "keys": keys, "comparison": comparison, "differences": differences}
@@ -88,6 +94,9 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
                           why="it was trained to restore text", fix=f"fine-tune it: pellucid train CONFIG "
                           f"--train.initialize_from {run.folder}")
     if files is not None:
+        if run.config.task == "reading":
+            raise ConfigError("questions are in SQuAD's layout, and not in two text files", where="--source, --target",
+                              fix="train with them as data.test, and choose --split")
         fields = fields_for(run.config.task, run.config.data)
         pairs = Pairs("files", Split(source=files[0], target=files[1]), fields)
     else:
@@ -107,8 +116,11 @@ def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
                  say: Callable[[str], None], names: Sequence[str] = SCORES) -> tuple[Report, Evaluated]:
     """The scores of one run with intervals, and what they come from; written to evaluation/ as well."""
     say(f"{run.folder}: {len(pairs):,} {split} examples")
-    outputs, scores, metrics = (_score_classifier(run, pairs, say) if run.config.task == "classification" else
-                                _score_translation(run, pairs, say, names))
+    if run.config.task == "reading":
+        outputs, scores, metrics = _score_reader(run, pairs, say)
+    else:
+        outputs, scores, metrics = (_score_classifier(run, pairs, say) if run.config.task == "classification" else
+                                    _score_translation(run, pairs, say, names))
     sources = len({source for source, _ in pairs})
     report: Report = {"run": str(run.folder), "split": split, "n": len(pairs), "sources": sources,
                       "state": look_at(run.folder).state, **scores}
@@ -168,3 +180,18 @@ def _score_classifier(run: Run, pairs: list[tuple[str, str]],
               "signatures": {"accuracy": signature, "macro_f1": f"{signature}|zero_division:0"},
               "confusion": scores.confusion.tolist(), "labels": list(names)}
     return predicted, report, scores.statistics
+
+
+def _score_reader(run: Run, pairs: list[tuple[str, str]],
+                  say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
+    passages, asked = [a for a, _ in pairs], [question_of(b) for _, b in pairs]
+    found = read(run, [one.text for one in asked], [[passage] for passage in passages],
+                 lambda done: say(f"{done:,} windows read"))
+    outputs = [one.text for one in found]
+    statistics, definition = answer_statistics(outputs, asked, passages, run.config.data.source_language)
+    report: Report = {name: corpus_score(metric) for name, metric in statistics.items()}
+    report["interval"] = {name: list(interval_of(metric)) for name, metric in statistics.items()}
+    report["answered"] = sum(one.passage is not None for one in found)
+    report["signature"] = f"definition:{definition}"
+    report["signatures"] = dict.fromkeys(statistics, report["signature"])
+    return outputs, report, statistics

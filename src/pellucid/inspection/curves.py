@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.inspection.points import Points
 from pellucid.inspection.record import spoken
-from pellucid.inspection.style import SEQUENTIAL, as_png, drawing, drawn, drawn_name, line_of, log_scale
+from pellucid.inspection.style import SEQUENTIAL, as_png, drawing, drawn, drawn_name, line_of, log_scale, logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def training_curves(events: Events, unit: str) -> bytes:
         _draw(axes["norm"], norms, "", 0)
         axes["norm"].set(title=drawn("Gradient norm, before clipping"), ylabel=drawn("‖g‖₂, logarithmic"),
                          xlabel=drawn("update"))
-        _logarithmic(axes["norm"], [value for _, value in norms if value > 0])
+        logarithmic(axes["norm"], "y", [value for _, value in norms])
         for one in axes.values():
             one.grid(visible=True)
         return as_png(figure)
@@ -89,15 +89,6 @@ def _draw(axes: Axes, points: Line, label: str, i: int) -> None:
     colour, dash = line_of(i)
     axes.plot([x for x, _ in points], [y for _, y in points], color=colour, linestyle=dash, label=label,
               marker="o" if len(points) <= 30 else "", markersize=4)
-
-
-def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
-    if values:
-        low, high, ticks = log_scale(values)
-        axes.set(yscale="log", ylim=(low, high))
-        axes.yaxis.set_major_locator(ticks)
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.minorticks_off()
 
 
 def flow_points(events: Events, key: str) -> Points:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pellucid.config.checks import refuse_readers
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import make_folder, read_json, write_bytes, write_text
 from pellucid.inspection import sections
@@ -55,6 +56,7 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
         raise ConfigError("a text to look at is empty", where="--text")
     if pairs < 0:
         raise ConfigError("a number of pairs is at least 0", where="--pairs")
+    refuse_readers(run.config, "inspect", str(run.folder))
     make_folder(out)
     names: list[str] = []
 

@@ -12,6 +12,7 @@ from pellucid.inspection.chinese import named, told
 from pellucid.inspection.examples import Ids, attend
 from pellucid.inspection.record import attentions, spoken, without_head
 from pellucid.model.classifier import Classifier
+from pellucid.model.transformer import Transformer
 from pellucid.runs.generate import score_targets
 from pellucid.runs.run import Run
 from pellucid.runs.texts import length_groups
@@ -95,10 +96,11 @@ def importance(run: Run, pairs: Sequence[Pair], progress: Callable[[str], None])
 def losses(run: Run, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
     """The cross-entropy of each pair in nats, and its number of target tokens: [pairs] each, in fp64."""
     budget = run.config.decode.batch_tokens
-    if not isinstance(run.model, Classifier):
+    if isinstance(run.model, Transformer):
         found = score_targets(run.model, pairs, budget)
         return (torch.tensor([-sum(row) for row in found], dtype=torch.float64),
                 torch.tensor([len(row) for row in found], dtype=torch.float64))
+    assert isinstance(run.model, Classifier)
     device = run.model.head_2.weight.device
     nats = torch.zeros(len(pairs), dtype=torch.float64)
     for group in length_groups([len(source) for source, _ in pairs], budget):

@@ -16,6 +16,7 @@ from pellucid.inspection.chinese import named, told
 from pellucid.language import columns
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.ft2font import FT2Font
     from matplotlib.text import Text
@@ -74,6 +75,18 @@ def log_scale(values: Sequence[float]) -> tuple[float, float, LogLocator]:
     low, high = min(values), max(values)
     margin = math.sqrt(max(1.4, 6.3 * low / high))
     return low / margin, high * margin, LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,))
+
+
+def logarithmic(axes: Axes, way: Literal["x", "y"], values: Sequence[float]) -> None:
+    """Gives axes a logarithmic scale, across ("x") or upwards, for those of the values that are above 0."""
+    positive = [value for value in values if value > 0]
+    if positive:
+        low, high, ticks = log_scale(positive)
+        axes.set(**{f"{way}scale": "log", f"{way}lim": (low, high)})
+        axis = axes.xaxis if way == "x" else axes.yaxis
+        axis.set_major_locator(ticks)
+        axis.set_major_formatter("{x:g}")
+        axes.minorticks_off()
 
 
 @cache

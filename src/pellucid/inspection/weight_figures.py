@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from pellucid.inspection.record import spoken
-from pellucid.inspection.style import COLOURS, as_png, drawing, drawn, drawn_name, log_scale
+from pellucid.inspection.style import COLOURS, as_png, drawing, drawn, drawn_name, logarithmic
 from pellucid.inspection.weights import KINDS, Matrices
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def sizes(matrices: Sequence[Matrices], gradients: Mapping[str, Range]) -> bytes
         for one in matrices:
             axes[0].plot(one.size, parts.index(one.part), "o", color=COLOURS[KINDS.index(one.kind)], markersize=6)
         _rows(axes[0], parts, 0.5)
-        _logarithmic(axes[0], [one.size for one in matrices])
+        logarithmic(axes[0], "x", [one.size for one in matrices])
         axes[0].set(title=drawn("Size of the weights"), xlabel=drawn("root mean square, logarithmic"))
         _kinds(axes[0], matrices)
         if gradients:
@@ -61,10 +61,12 @@ def sizes(matrices: Sequence[Matrices], gradients: Mapping[str, Range]) -> bytes
             for part, (low, middle, high) in shown.items():
                 axes[1].plot([low, high], [parts.index(part)] * 2, color=COLOURS[3], linewidth=3, alpha=0.5)
                 axes[1].plot(middle, parts.index(part), "o", color=COLOURS[3], markersize=6)
-            _logarithmic(axes[1], [value for values in shown.values() for value in values])
+            logarithmic(axes[1], "x", [value for values in shown.values() for value in values])
             axes[1].tick_params(axis="y", length=0)
             axes[1].set(title=drawn("Gradient norm, before clipping"),
                         xlabel=drawn("‖g‖₂ of logged updates: median, 10 % to 90 %"))
+        for one in axes:
+            one.grid(visible=True)
         return as_png(figure)
 
 
@@ -73,17 +75,6 @@ def _rows(axes: Axes, parts: Sequence[str], above: float) -> None:
     axes.set_yticks(range(len(parts)), [drawn_name(spoken(part)) for part in parts])
     axes.set_ylim(len(parts) - 0.5, -above)
     axes.tick_params(axis="y", length=0)
-
-
-def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
-    positive = [value for value in values if value > 0]
-    if positive:
-        low, high, ticks = log_scale(positive)
-        axes.set(xscale="log", xlim=(low, high))
-        axes.xaxis.set_major_locator(ticks)
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.minorticks_off()
-    axes.grid(visible=True)
 
 
 def _kinds(axes: Axes, matrices: Sequence[Matrices]) -> None:

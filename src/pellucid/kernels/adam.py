@@ -10,8 +10,6 @@ from torch.optim.adam import adam as torch_adam
 
 from pellucid.kernels import calls
 
-Moments = dict[str, Tensor]  # of a parameter, as torch's optimizers name them: step, exp_avg, exp_avg_sq
-
 
 def clip(gradients: list[Tensor], most: float) -> Tensor:
     """The norm of all gradients together, which are scaled down to `most` where it is above that."""
@@ -25,10 +23,10 @@ def clip(gradients: list[Tensor], most: float) -> Tensor:
     return norm
 
 
-def adam(weights: Sequence[Tensor], gradients: Sequence[Tensor], moments: Sequence[Moments],
-         group: dict[str, Any]) -> None:
-    """A step on weights with these gradients; `group` is what torch's optimizers keep of them."""
-    steps, means, squares = ([m[key] for m in moments] for key in ("step", "exp_avg", "exp_avg_sq"))
+def adam(weights: list[Tensor], gradients: list[Tensor], steps: list[Tensor], means: list[Tensor],
+         squares: list[Tensor], group: dict[str, Any]) -> None:
+    """A step on weights with these gradients: how many they had before, and the moments; `group` is what torch's
+    optimizers keep of them."""
     (beta1, beta2), rate, decay, epsilon = group["betas"], group["lr"], group["weight_decay"], group["eps"]
     if _serves([*weights, *gradients]):
         lists = [calls.addresses(tensors) for tensors in (weights, gradients, means, squares, steps)]
@@ -36,7 +34,7 @@ def adam(weights: Sequence[Tensor], gradients: Sequence[Tensor], moments: Sequen
               group["decoupled"])
     else:
         gradients = [_laid_out(g, w) for g, w in zip(gradients, weights, strict=True)]
-        torch_adam(list(weights), gradients, means, squares, [], steps, fused=True, amsgrad=False, maximize=False,
+        torch_adam(weights, gradients, means, squares, [], steps, fused=True, amsgrad=False, maximize=False,
                    decoupled_weight_decay=group["decoupled"], beta1=beta1, beta2=beta2, lr=rate, weight_decay=decay,
                    eps=epsilon)
 

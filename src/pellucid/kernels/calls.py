@@ -51,7 +51,12 @@ def _nothing(*arguments: Any) -> None:
 
 def address(tensor: Tensor) -> int:
     """Where the data of a tensor begins; 0 for one that has none."""
-    return 0 if isinstance(tensor, FakeTensor) else tensor.data_ptr()
+    return tensor.data_ptr() if has_data(tensor) else 0
+
+
+def has_data(tensor: Tensor) -> bool:
+    """Whether it is more than its shape."""
+    return not isinstance(tensor, FakeTensor)
 
 
 def addresses(tensors: Sequence[Tensor]) -> list[int]:

@@ -4,6 +4,7 @@
 // sentence.
 
 #include "parallel.h"
+#include "attending.h"
 #include "products.h"
 #include <vector>
 
@@ -55,7 +56,7 @@ template <class T> static void quantize(const Operation &o, const Execution &e, 
 static void embed(const Operation &o, const Execution &e, i64 r) {
     i64 d = o.outer;
     const float *word = (const float *)o.weight + e.tokens[r] * d;
-    const float *place = e.places + (e.positions ? e.positions[r] : e.seen - 1) * d;
+    const float *place = e.places + position(e, r) * d;
     float *to = (float *)e.buffers[o.to] + r * d;
     for (i64 i = 0; i < d; i++) to[i] = word[i] + place[i];
 }
@@ -97,98 +98,6 @@ template <class T> static void gate(const Operation &o, const Execution &e, i64 
     for (i64 i = 0; i < f; i += LANES) write(to + i, activate(read(from + i), o.activation) * read(from + f + i));
 }
 
-// ---- attention ------------------------------------------------------------------------------------------------------
-
-// q · k, in partial sums.
-static inline Lanes dot(const bf16 *q, const bf16 *k, i64 width) {
-    Lanes sum = {};
-    i64 i = 0;
-#if defined(__AVX512BF16__)
-    for (; i + 2 * LANES <= width; i += 2 * LANES)
-        sum = (Lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_loadu_si512(q + i),
-                                      (__m512bh)_mm512_loadu_si512(k + i));
-#endif
-    for (; i < width; i += LANES) sum = multiply_add(read(q + i), read(k + i), sum);
-    return sum;
-}
-
-// Σ p[t] · value[t] · scale, N registers at once.
-template <i64 N, class T>
-static inline void mix_some(const float *p, const T **keys, i64 at, i64 seen, float scale, T *out) {
-    Lanes sum[N] = {};
-    for (i64 t = 0; t < seen; t++)
-        for (i64 i = 0; i < N; i++) sum[i] = multiply_add(spread(p[t]), read(keys[t] + at + LANES * i), sum[i]);
-    for (i64 i = 0; i < N; i++) write(out + LANES * i, sum[i] * scale);
-}
-
-template <class T>
-static inline void mix(const float *p, const T **keys, i64 at, i64 seen, i64 width, float scale, T *out) {
-    i64 i = 0;
-    for (; i + 4 * LANES <= width; i += 4 * LANES) mix_some<4>(p, keys, at + i, seen, scale, out + i);
-    for (; i < width; i += LANES) mix_some<1>(p, keys, at + i, seen, scale, out + i);
-}
-
-// softmax(scale · q Kᵀ) V for one row, all heads. keys[t] points to the key at t, its value lies `width · heads`
-// behind; one pointer or more, filled up to a multiple of LANES; so many numbers p for each head, and one more.
-template <class T, i64 WIDTH>
-static inline void attend_heads(const T *q, const T **keys, i64 seen, i64 heads, i64 any_width, float scale, float *p,
-                                T *out) {
-    const i64 width = WIDTH ? WIDTH : any_width;
-    i64 filled = (seen + LANES - 1) / LANES * LANES;
-    for (i64 t = seen; t < filled; t++) keys[t] = keys[seen - 1];
-    for (i64 h = 0; h < heads; h++) {
-        const T *query = q + h * width;
-        float *score = p + h * filled;
-        for (i64 t = 0; t < seen; t += TOTALS)
-            totals(dot(query, keys[t] + h * width, width), dot(query, keys[t + 1] + h * width, width),
-                   dot(query, keys[t + 2] + h * width, width), dot(query, keys[t + 3] + h * width, width), score + t);
-        for (i64 t = seen; t < filled; t++) score[t] = -3e38f;  // e^x of it is nothing beside 1
-    }
-    for (i64 h = 0; h < heads; h++) {
-        float *score = p + h * filled;
-        Lanes highest = read(score), sum = {};
-        for (i64 t = LANES; t < filled; t += LANES)
-            highest = larger(read(score + t), highest);
-        float top = largest(highest);
-        for (i64 t = 0; t < filled; t += LANES) {
-            Lanes x = exponential((read(score + t) - top) * scale);
-            sum += x;
-            write(score + t, x);
-        }
-        p[heads * filled + h] = 1 / total(sum);
-    }
-    for (i64 h = 0; h < heads; h++)
-        mix(p + h * filled, keys, (heads + h) * width, seen, width, p[heads * filled + h], out + h * width);
-}
-
-// The same for a row of an operation; where there is nothing to look at, zeros.
-template <class T>
-static inline void attend_row(const Operation &o, const Execution &e, i64 r, const T **keys, i64 seen, float *p) {
-    i64 width = o.outer / o.heads;
-    const T *q = (const T *)e.buffers[o.from] + r * stride(o.from, o.inner);
-    T *out = (T *)e.buffers[o.to] + r * stride(o.to, o.outer);
-    if (seen == 0) memset(out, 0, o.outer * sizeof(T));
-    else if (width == 64) attend_heads<T, 64>(q, keys, seen, o.heads, width, o.scale, p, out);
-    else if (width == 32) attend_heads<T, 32>(q, keys, seen, o.heads, width, o.scale, p, out);
-    else attend_heads<T, 0>(q, keys, seen, o.heads, width, o.scale, p, out);
-}
-
-// from [R, inner], which begins with the queries [R, D], asks the keys and values of its sentence.
-template <class T> static void attend_source(const Operation &o, const Execution &e, i64 r, float *p, const T **keys) {
-    i64 sentence = e.sentences[r], seen = e.lengths[sentence];
-    const T *first = (const T *)e.buffers[o.keys] + e.firsts[sentence] * o.keys_stride + o.keys_at;
-    for (i64 t = 0; t < seen; t++) keys[t] = first + t * o.keys_stride;
-    attend_row(o, e, r, keys, seen, p);
-}
-
-// from [R, D] asks what its ancestors left in the layer.
-template <class T> static void attend_past(const Operation &o, const Execution &e, i64 r, float *p, const T **keys) {
-    const int32_t *rows = e.ancestors + r * e.seen;
-    const i64 *steps = e.steps + o.layer;
-    for (i64 t = 0; t < e.seen; t++) keys[t] = (const T *)steps[t * e.layers] + (i64)rows[t] * 2 * o.outer;
-    attend_row(o, e, r, keys, e.seen, p);
-}
-
 // ---- the whole ------------------------------------------------------------------------------------------------------
 
 // One operation over all rows, of which this thread does its share.
@@ -205,6 +114,7 @@ static void operate(const Operation &o, const Execution &e, const Member &member
         case GATE: return member.share(e.rows, [&](i64 r) { gate<T>(o, e, r); });
         case ATTEND_SOURCE: return member.share(e.rows, [&](i64 r) { attend_source(o, e, r, p, keys); });
         case ATTEND_PAST: return member.share(e.rows, [&](i64 r) { attend_past(o, e, r, p, keys); });
+        case ROTATE: return member.share(e.rows, [&](i64 r) { rotate<T>(o, e, r); });
     }
 }
 
@@ -250,6 +160,7 @@ struct Ranked {
     float bar = -__builtin_inff(), highest = -3e38f, sum = 0, no_number = 0;
 
     void offer(i64 token, float value, const Wanted &wanted) {
+        if (wanted.only >= 0 && token != wanted.only) return;
         for (i64 j = 0; j < wanted.n_forbidden; j++)
             if (wanted.forbidden[j] == token) return;
         i64 place = kept < wanted.count ? kept++ : wanted.count - 1;
@@ -357,4 +268,4 @@ BOTH(execute, (const void *operations, i64 count, const void *execution),
      execute<T>((const Operation *)operations, count, *(const Execution *)execution))
 BOTH(rank, (const void *logits, float *values, i64 *ids, i64 rows, i64 vocabulary, i64 count, const i64 *forbidden,
             i64 n_forbidden),
-     rank((const T *)logits, rows, vocabulary, {true, count, forbidden, n_forbidden, values, ids}))
+     rank((const T *)logits, rows, vocabulary, {true, count, forbidden, n_forbidden, -1, values, ids}))

@@ -4,8 +4,8 @@
 #pragma once
 #include "numbers.h"
 
-enum Kind { EMBED, MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST, QUANTIZE };
-enum Activation { LINEAR, RELU, GELU, SWISH };
+enum Kind { EMBED, MULTIPLY, ADD_PRODUCT, NORMALIZE, GATE, ATTEND_SOURCE, ATTEND_PAST, QUANTIZE, ROTATE };
+enum Activation { LINEAR, RELU, GELU, SWISH, GELU_TANH };
 enum Norm { NO_NORM, LAYER_NORM, RMS_NORM, STD_NORM };
 enum Buffer { STREAM, TYPED, JOINT, ATTENDED, GATES, INNER, SOURCE, LOGITS, BYTES, SCALES, REMEMBERED };
 enum Group { FP32 = 1, BF16 = 2, INT8 = 4 };  // inner numbers that are multiplied at once, in each precision
@@ -25,20 +25,26 @@ static inline i64 stride(i64 buffer, i64 width) {
 //     ADD_PRODUCT    weight, bias, alpha; gain and shift alike
 //     NORMALIZE      norm, in_place, gain, bias, epsilon
 //     GATE           activation
-//     ATTEND_SOURCE  heads, scale, keys, keys_at, keys_stride
-//     ATTEND_PAST    heads, scale, layer
+//     ATTEND_SOURCE  heads, keys_width, scale, window, span, weight, bias; keys, keys_at, keys_stride
+//     ATTEND_PAST    heads, keys_width, scale, window, span, weight, bias; layer
 //     QUANTIZE       none
+//     ROTATE         heads, keys_width, span, weight; `from` is `to`
 struct Operation {
     i64 kind, from, to, inner, outer;
     i64 activation, norm, in_place;  // in_place: `from` is normalised where it is, too
-    i64 heads;                       // each `outer / heads` wide
+    i64 heads, keys_width;           // of their queries and keys together; their values are `outer` wide
     i64 keys, keys_at, keys_stride;  // their buffer, their first column in it, and how many columns there are
     i64 layer;                       // whose past is looked at
-    const void *weight;              // packed, but for the table
-    const float *gain, *bias;        // of each column, or null
+    i64 window;                      // positions that are seen to either side, the own one counted; 0: all
+    i64 span;                        // positions that there are tables for; 0: there are none
+    const void *weight;              // packed, but for tables; of attention, or null: keys by distance [columns, …]
+    const float *gain, *bias;        // of each column, or null; of attention: a number by distance [heads, columns]
     const int32_t *shift;            // of each column, what takes the 128s of the bytes out again
     float alpha, scale, epsilon;     // alpha: of what the product is added to; scale: of q · k
 };
+
+// Columns of a table by distance (the key's position - the query's): from 1 - span on, as far as keys are looked at.
+static inline i64 columns(const Operation &o) { return o.kind == ATTEND_PAST ? o.span : 2 * o.span - 1; }
 
 // What one execution of a program works on: so many rows, each the newest token of a hypothesis or one of a source.
 struct Execution {
@@ -47,11 +53,14 @@ struct Execution {
     const i64 *tokens;         // [rows]
     const i64 *positions;      // [rows], or null: all rows are at the last that was seen
     const float *places;       // [positions, D], what each adds to the embedding
-    const i64 *steps;          // [seen, layers], pointers to the joint keys and values [R_t, 2·D]
+    const i64 *steps;          // [seen, layers], pointers to the keys and values of the rows of a step
     const int32_t *ancestors;  // [rows, seen]
     const i64 *sentences;      // [rows]
     const i64 *firsts, *lengths;  // of each sentence, the first of its packed source rows and their number
 };
+
+// Where the row r stands in its sentence.
+static inline i64 position(const Execution &e, i64 r) { return e.positions ? e.positions[r] : e.seen - 1; }
 
 // The `count` best of each row of logits [R, V], the lower id first among equals, and their log-probabilities, or only
 // their logits; `forbidden` take part in the sum of probabilities alone.
@@ -60,6 +69,7 @@ struct Wanted {
     i64 count;
     const i64 *forbidden;
     i64 n_forbidden;
+    i64 only;  // the one token that may be, or -1
     float *values;  // out: [R, count]
     i64 *ids;       // out, alike
 };

@@ -136,6 +136,17 @@ static inline float largest(Lanes x) {
 }
 #endif
 
+// The two of each pair in each other's place.
+static inline Lanes exchanged(Lanes x) {
+#if defined(__AVX512F__)
+    return (Lanes)_mm512_permute_ps((__m512)x, 0xb1);
+#elif defined(__AVX2__)
+    return (Lanes)_mm256_permute_ps((__m256)x, 0xb1);
+#else
+    return (Lanes)vrev64q_f32((float32x4_t)x);
+#endif
+}
+
 static const i64 TOTALS = 4;
 
 // The sums of TOTALS vectors, side by side.

@@ -158,6 +158,8 @@ static inline Lanes activate(Lanes x, i64 activation) {
     if (activation == RELU) return x < 0 ? Lanes{} : x;  // NaN stays
     if (activation == GELU) return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
     if (activation == SWISH) return x / (1.0f + exponential(-x));
+    if (activation == GELU_TANH)  // (1 + tanh u) / 2 is 1 / (1 + e^-2u), with u = √(2/π) · (x + 0.044715 x³)
+        return x / (1.0f + exponential(x * (-1.59576912f - 0.0713548163f * x * x)));
     return x;
 }
 

@@ -12,8 +12,8 @@ struct Search {
     void **buffers;    // room for sentences · beam rows; from REMEMBERED on, a place for each layer
     const float *places;
     const i64 *firsts, *lengths;  // of each sentence's source
-    i64 longest, sentences, beam, layers, width;  // width: bytes of a key and its value
-    i64 bos, eos, pad, min_length, max_length, n_best, scores;
+    i64 longest, sentences, beam, layers, width;  // width: bytes of what a row leaves in a layer
+    i64 bos, eos, pad, forced, min_length, max_length, n_best, scores;  // forced: begins each output, or -1
     const double *penalties, *largest;  // by length: lp(Y), and the largest that a longer hypothesis can have
     i64 *tokens;       // out: [sentences, n_best, max_length], eos included
     float *log_p;      // out, alike; NaN in greedy search if no scores are asked for
@@ -95,12 +95,13 @@ template <class T> class Walk {
 
     // Whether every row has a finite logit.
     bool step() {
+        i64 only = seen == 1 ? q.forced : -1, count = only < 0 ? this->count : 1;
         values.resize(rows() * count), ids.resize(rows() * count);
         i64 forbidden[] = {q.pad, q.bos, q.eos};
         execute_and_rank<T>(q.operations, q.count,
                             {q.buffers, rows(), seen, q.longest, q.layers, tokens.data(), nullptr, q.places,
                              steps.data(), ancestors.data(), sentences.data(), q.firsts, q.lengths},
-                            {scores, count, forbidden, seen <= q.min_length ? 3 : 2, values.data(), ids.data()});
+                            {scores, count, forbidden, seen <= q.min_length ? 3 : 2, only, values.data(), ids.data()});
         for (i64 i = 0; i < rows() * count; i++) {
             if (i % count == 0 && !std::isfinite(values[i])) return false;
             values[i] = !scores ? NAN : values[i] > 0 ? 0 : values[i];  // a rounded log softmax may exceed it
@@ -109,6 +110,10 @@ template <class T> class Walk {
     }
 
     void choose() {
+        if (seen == 1 && q.forced >= 0) {
+            for (i64 row = 0; row < rows(); row++) next[row] = {row, q.forced, values[row], (double)values[row]};
+            return;
+        }
         std::vector<Extension> goes_on;
         std::vector<i64> still;
         for (size_t place = 0; place < alive.size(); place++)

@@ -1,9 +1,10 @@
 """ModelConfig → model: the only file where strings become parts, and where impossible pairs are refused."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from pellucid import own
 from pellucid.config import ModelConfig
@@ -11,9 +12,10 @@ from pellucid.errors import ConfigError
 from pellucid.model.classifier import Classifier, FirstPooling, MaxPooling, MeanPooling
 from pellucid.model.decoder import Decoder, DecoderLayer
 from pellucid.model.encoder import Encoder, EncoderLayer
+from pellucid.model.reader import MARKS, Reader
 from pellucid.model.transformer import Transformer
 from pellucid.nn.dropout import Dropout
-from pellucid.nn.embeddings import Embedding, OutputProjection
+from pellucid.nn.embeddings import Embedding, NoOutputBias, OutputBias, OutputProjection
 from pellucid.nn.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward
 from pellucid.nn.initialization import initialize
 from pellucid.nn.layer_norm import LayerNorm, NoNorm, RmsNorm, StdNorm
@@ -71,14 +73,18 @@ RESIDUALS: dict[str, Choice[type[Residual], Callable[[nn.Module, float, float], 
 FEED_FORWARDS: dict[str, Callable[[int, int, float], nn.Module]] = {
     "relu": lambda d, f, p: FeedForward(d, f, ACTIVATIONS["relu"], p),
     "gelu": lambda d, f, p: FeedForward(d, f, ACTIVATIONS["gelu"], p),
+    "gelu_tanh": lambda d, f, p: FeedForward(d, f, ACTIVATIONS["gelu_tanh"], p),
+    "swish": lambda d, f, p: FeedForward(d, f, ACTIVATIONS["swish"], p),
     "swiglu": lambda d, f, p: GatedFeedForward(d, f, ACTIVATIONS["swish"], p),
-    "geglu": lambda d, f, p: GatedFeedForward(d, f, ACTIVATIONS["gelu"], p)}
+    "geglu": lambda d, f, p: GatedFeedForward(d, f, ACTIVATIONS["gelu"], p),
+    "geglu_tanh": lambda d, f, p: GatedFeedForward(d, f, ACTIVATIONS["gelu_tanh"], p)}
 ATTENTIONS: dict[str, Choice[type[AttentionFunction], Callable[[float], AttentionFunction]]] = {
     "full": Choice(ScaledDotProductAttention, ScaledDotProductAttention),
     "window": Choice(ScaledDotProductAttention, ScaledDotProductAttention),
     "linear": Choice(LinearAttention, lambda dropout: LinearAttention())}
 _DECLARED = {"attention": ("accepts_bias", "accepts_rotation", "weights"), "residual": ("needs_closing_norm",)}
 WINDOWED = {"window"}  # those that do not look everywhere
+HEAD_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, **ACTIVATIONS}
 POOLINGS: dict[str, Callable[[], nn.Module]] = {"mean": MeanPooling, "max": MaxPooling, "first": FirstPooling}
 PARTS: dict[str, dict[str, Any]] = {"position": POSITIONS, "norm": NORMS, "residual": RESIDUALS, "pooling": POOLINGS,
                                     "attention": ATTENTIONS, "feed_forward": FEED_FORWARDS}
@@ -134,19 +140,28 @@ def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: 
     target = Embedding(target_vocab, config.d_model)
     source = target if shared and config.tie_embeddings else Embedding(source_vocab, config.d_model)
     output = target if config.tie_embeddings else OutputProjection(target_vocab, config.d_model)
-    model = Transformer(encoder, decoder, source, target, output, _window(config))
+    bias = OutputBias(target_vocab) if config.output_bias else NoOutputBias()
+    model = Transformer(encoder, decoder, source, target, output, bias, _window(config))
     initialize(model, seed, _gains(encoder, of_encoder.beta) | _gains(decoder, of_decoder.beta))
     return model
 
 
 def build_classifier(config: ModelConfig, source_vocab: int, classes: int, *, seed: int = 42) -> Classifier:
     """An encoder with a pool and a head; arguments and errors as in `build`."""
-    check(config)
-    scales = deepnorm_encoder(config.encoder_layers, decoder_layers=0) if _is_deep(config) else UNSCALED
-    encoder = _encoder(config, scales.alpha)
+    encoder, gains = _lone_encoder(config)
     model = Classifier(encoder, Embedding(source_vocab, config.d_model), POOLINGS[config.pooling](),
-                       (config.d_model, classes), config.dropout, _window(config))
-    initialize(model, seed, _gains(encoder, scales.beta))
+                       (config.d_model, classes), HEAD_ACTIVATIONS[config.head_activation], config.dropout,
+                       _window(config))
+    initialize(model, seed, gains)
+    return model
+
+
+def build_reader(config: ModelConfig, source_vocab: int, *, separator: int, unknown: int, seed: int = 42) -> Reader:
+    """An encoder that scores where answers start and end; arguments and errors as in `build` and `Reader`."""
+    encoder, gains = _lone_encoder(config)
+    embedding, marks = Embedding(source_vocab, config.d_model), Embedding(MARKS, config.d_model)
+    model = Reader(encoder, embedding, marks, config.d_model, separator, unknown, _window(config))
+    initialize(model, seed, gains)
     return model
 
 
@@ -156,14 +171,10 @@ def check(config: ModelConfig) -> None:
     Raises:
         ConfigError: which key, what it is, what it could be.
     """
-    _check_name("position", config.position, POSITIONS)
-    _check_name("norm", config.norm, NORMS)
-    _check_name("residual", config.residual, RESIDUALS)
-    _check_name("feed_forward", config.feed_forward, FEED_FORWARDS)
-    _check_name("attention", config.attention, ATTENTIONS)
-    _check_name("pooling", config.pooling, POOLINGS)
+    for part, known in (PARTS | {"head_activation": HEAD_ACTIVATIONS}).items():
+        _check_name(part, getattr(config, part), known)
     position, attention = POSITIONS[config.position].kind, ATTENTIONS[config.attention].kind
-    if config.d_model % config.n_heads:
+    if config.d_model % config.n_heads and config.d_head is None:
         raise _refusal(f"model.d_model {config.d_model} is not divisible by model.n_heads {config.n_heads}")
     if position.door == "bias" and not attention.accepts_bias:
         raise _refusal(f"model.position {config.position} adds a bias to the scores, and model.attention "
@@ -174,11 +185,15 @@ def check(config: ModelConfig) -> None:
     if config.attention_dropout and attention is LinearAttention:
         raise _refusal(f"model.attention {config.attention} has no weights for model.attention_dropout to drop")
     if position is RotaryPosition and _key_width(config) % 2:
-        width = "d_model / n_heads" if config.d_key is None else "d_key"
+        width = "d_key" if config.d_key is not None else "d_model / n_heads" if config.d_head is None else "d_head"
         raise _refusal(f"model.position rotary turns pairs of features: {width} must be even, not "
                        f"{_key_width(config)}")
-    if position is TransformerXlPosition and config.d_key is not None:
-        raise _refusal("model.position transformer_xl has keys of its own, and no model.d_key")
+    if position is TransformerXlPosition and (config.d_key, config.d_head) != (None, None):
+        raise _refusal("model.position transformer_xl has keys of its own, and no model.d_key or model.d_head")
+    if position is TransformerXlPosition and not config.biases:
+        raise _refusal("model.position transformer_xl takes the biases of queries for its u, and model.biases is false")
+    if config.norm_epsilon is not None and not hasattr(NORMS[config.norm], "epsilon"):
+        raise _refusal(f"model.norm {config.norm} has no ε for model.norm_epsilon to be")
 
 
 def _refusal(what: str) -> ConfigError:
@@ -186,7 +201,8 @@ def _refusal(what: str) -> ConfigError:
 
 
 def _key_width(config: ModelConfig) -> int:
-    return config.d_model // config.n_heads if config.d_key is None else config.d_key
+    values = config.d_model // config.n_heads if config.d_head is None else config.d_head
+    return values if config.d_key is None else config.d_key
 
 
 def _check_name(key: str, name: str, choices: Iterable[str]) -> None:
@@ -203,14 +219,33 @@ def _encoder(config: ModelConfig, alpha: float) -> Encoder:
     layers = [EncoderLayer(_self_attention(config, bidirectional=True), _feed_forward(config), _residual(config, alpha))
               for _ in range(config.encoder_layers)]
     position = _position(config, bidirectional=True, doors=("embed",))
-    return Encoder(layers, position, _closing_norm(config), Dropout(config.dropout))
+    return Encoder(_with_biases(layers, config), position, _closing_norm(config), Dropout(config.dropout),
+                   _embedding_norm(config))
+
+
+def _lone_encoder(config: ModelConfig) -> tuple[Encoder, dict[nn.Module, float]]:
+    """An encoder without a decoder, and the β of its parts."""
+    check(config)
+    scales = deepnorm_encoder(config.encoder_layers, decoder_layers=0) if _is_deep(config) else UNSCALED
+    encoder = _encoder(config, scales.alpha)
+    return encoder, _gains(encoder, scales.beta)
 
 
 def _decoder(config: ModelConfig, alpha: float) -> Decoder:
     layers = [DecoderLayer(_self_attention(config, bidirectional=False), _attention(config, NoPosition()),
                            _feed_forward(config), _residual(config, alpha)) for _ in range(config.decoder_layers)]
     position = _position(config, bidirectional=False, doors=("embed",))
-    return Decoder(layers, position, _closing_norm(config), Dropout(config.dropout))
+    return Decoder(_with_biases(layers, config), position, _closing_norm(config), Dropout(config.dropout),
+                   _embedding_norm(config))
+
+
+def _with_biases(layers: Sequence[nn.Module], config: ModelConfig) -> Sequence[nn.Module]:
+    """The layers, and the biases of their projections where there should be some."""
+    for layer in layers if not config.biases else ():
+        for module in layer.modules():
+            if isinstance(module, nn.Linear):
+                module.register_parameter("bias", None)
+    return layers
 
 
 def _position(config: ModelConfig, bidirectional: bool, doors: tuple[Door, ...]) -> Position:
@@ -225,7 +260,7 @@ def _self_attention(config: ModelConfig, bidirectional: bool) -> MultiHeadAttent
 
 def _attention(config: ModelConfig, position: Position) -> MultiHeadAttention:
     attention = ATTENTIONS[config.attention].make(config.attention_dropout)
-    return MultiHeadAttention(config.d_model, config.n_heads, position, attention, config.d_key)
+    return MultiHeadAttention(config.d_model, config.n_heads, position, attention, config.d_key, config.d_head)
 
 
 def _feed_forward(config: ModelConfig) -> nn.Module:
@@ -234,11 +269,22 @@ def _feed_forward(config: ModelConfig) -> nn.Module:
 
 def _residual(config: ModelConfig, alpha: float) -> Callable[[], Residual]:
     make = RESIDUALS[config.residual].make
-    return lambda: make(NORMS[config.norm](config.d_model), config.dropout, alpha)
+    return lambda: make(_norm(config), config.dropout, alpha)
+
+
+def _norm(config: ModelConfig) -> nn.Module:
+    norm = NORMS[config.norm](config.d_model)
+    if config.norm_epsilon is not None:
+        setattr(norm, "epsilon", config.norm_epsilon)  # noqa: B010  # `check` has seen that it has one
+    return norm
 
 
 def _closing_norm(config: ModelConfig) -> nn.Module:
-    return (NORMS[config.norm] if RESIDUALS[config.residual].kind.needs_closing_norm else NoNorm)(config.d_model)
+    return _norm(config) if RESIDUALS[config.residual].kind.needs_closing_norm else NoNorm(config.d_model)
+
+
+def _embedding_norm(config: ModelConfig) -> nn.Module:
+    return _norm(config) if config.embedding_norm else NoNorm(config.d_model)
 
 
 def _is_deep(config: ModelConfig) -> bool:

@@ -1,5 +1,7 @@
 """A sequence classifier: the encoder, a pool over the real tokens, and a two-layer head."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -42,13 +44,13 @@ class Classifier(nn.Module):
     Args:
         encoder: the stack.  embedding: of the source tokens.
         pooling: how a sequence becomes one vector.
-        d_model, classes: the head is D → D → classes, with tanh between.
-        dropout: between the head's layers.
+        d_model, classes: the head is D → D → classes.  activation: between its layers.
+        dropout: between the head's layers, behind the activation.
         window_size: how far self-attention looks, or None.
     """
 
     def __init__(self, encoder: Encoder, embedding: Embedding, pooling: nn.Module, sizes: tuple[int, int],
-                 dropout: float, window_size: int | None) -> None:
+                 activation: Callable[[Tensor], Tensor], dropout: float, window_size: int | None) -> None:
         super().__init__()
         d_model, classes = sizes
         self.source_embedding = embedding
@@ -56,6 +58,7 @@ class Classifier(nn.Module):
         self.pooling = pooling
         self.head_1 = nn.Linear(d_model, d_model)
         self.head_2 = nn.Linear(d_model, classes)
+        self.activation = activation
         self.dropout = Dropout(dropout)
         self.window_size = window_size
 
@@ -66,5 +69,5 @@ class Classifier(nn.Module):
         memory = self.encoder(self.source_embedding(source), pattern)
         real = torch.ones_like(source, dtype=torch.bool) if real_source is None else real_source
         pooled = self.pooling(memory, real)
-        logits: Tensor = self.head_2(self.dropout(torch.tanh(self.head_1(pooled))))
+        logits: Tensor = self.head_2(self.dropout(self.activation(self.head_1(pooled))))
         return logits

@@ -69,7 +69,7 @@ class Decoder(Stack):
                 source_pattern: AttentionPattern) -> Tensor:
         """Embedded tokens [B, T, D] over memory [B, S, D] → [B, T, D]; or, over what each layer remembers, the newest
         tokens alone, which it then remembers too."""
-        y = self.dropout(self.position.embed(y, target_pattern.query_positions))
+        y = self.dropout(self.embedding_norm(self.position.embed(y, target_pattern.query_positions)))
         known = [(memory, None)] * len(self.layers) if isinstance(memory, Tensor) else memory
         for layer, (source, past) in zip(self.layers, known, strict=True):
             y = layer(y, source, target_pattern, source_pattern, past)

@@ -35,15 +35,17 @@ class Stack(nn.Module):
         layers: bottom to top.  position: the scheme whose ``embed`` door is opened.
         closing_norm: `NoNorm` unless the residual connection needs a norm at the stack's end.
         dropout: on the sum of embeddings and positions.
+        embedding_norm: on that sum, before the dropout; `NoNorm` unless it is asked for.
     """
 
     def __init__(self, layers: Sequence[nn.Module], position: Position, closing_norm: nn.Module,
-                 dropout: nn.Module) -> None:
+                 dropout: nn.Module, embedding_norm: nn.Module) -> None:
         super().__init__()
         self.position = position
         self.dropout = dropout
         self.layers = nn.ModuleList(layers)
         self.closing_norm = closing_norm
+        self.embedding_norm = embedding_norm
 
 
 class Encoder(Stack):
@@ -57,7 +59,7 @@ class Encoder(Stack):
 
     def forward(self, x: Tensor, pattern: AttentionPattern) -> Tensor:
         """Embedded tokens [B, S, D] → memory [B, S, D]"""
-        x = self.dropout(self.position.embed(x, pattern.key_positions))
+        x = self.dropout(self.embedding_norm(self.position.embed(x, pattern.key_positions)))
         for layer in self.layers:
             x = layer(x, pattern)
         out: Tensor = self.closing_norm(x)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pellucid.model.decoder import Decoder, LayerCache
 from pellucid.model.encoder import Encoder
 from pellucid.nn.attention_pattern import causal, padding, positions_of, window
-from pellucid.nn.embeddings import Embedding, OutputProjection
+from pellucid.nn.embeddings import Embedding, NoOutputBias, OutputBias, OutputProjection
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,20 @@ class Transformer(nn.Module):
         encoder, decoder: the two stacks.
         source_embedding, target_embedding: one object when the vocabulary is shared and tied.
         output: the matrix of the output projection; the target embedding itself when tied.
+        output_bias: added to the logits; `NoOutputBias` unless it is asked for.
         window_size: how far self-attention looks, or None.
     """
 
     def __init__(self, encoder: Encoder, decoder: Decoder, source_embedding: Embedding, target_embedding: Embedding,
-                 output: Embedding | OutputProjection, window_size: int | None) -> None:
+                 output: Embedding | OutputProjection, output_bias: OutputBias | NoOutputBias,
+                 window_size: int | None) -> None:
         super().__init__()
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
         self.encoder = encoder
         self.decoder = decoder
         self.output = output
+        self.output_bias = output_bias
         self.window_size = window_size
 
     def forward(self, source: Tensor, target: Tensor, real_source: Tensor | None = None,
@@ -89,7 +92,8 @@ class Transformer(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Hidden states [..., D] → logits [..., V]."""
-        return nn.functional.linear(hidden, self.output.weight)
+        logits: Tensor = self.output_bias(nn.functional.linear(hidden, self.output.weight))
+        return logits
 
     def start(self, source: Tensor, real_source: Tensor | None = None) -> DecodingState:
         """Encodes source ids [B, S]: the state before the first target token, cross-attention projected once."""

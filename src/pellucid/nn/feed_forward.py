@@ -52,4 +52,10 @@ class GatedFeedForward(nn.Module):
         return out
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by its authors' approximation, with tanh in the place of erf (Hendrycks and Gimpel 2016): x → x."""
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": gelu_tanh,
+                                                      "swish": F.silu}

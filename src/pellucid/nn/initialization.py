@@ -1,7 +1,7 @@
 r"""Initial weights: Xavier-uniform matrices (Glorot and Bengio 2010), :math:`U(\pm g\sqrt{6/(n_{in}+n_{out})})`;
 embeddings :math:`N(0, 1/D)`, so that √D·E[x] has variance 1; learned positions with the variance ½ that sinusoids have;
-biases of projections 0. The rest stays as its class makes it: gains 1, the biases of norms and of positions 0. Modules
-that are not pellucid's draw by their own ``reset_parameters``, where they have it.
+biases of projections 0. The rest stays as its class makes it: gains 1, the biases of norms, of positions and of the
+output 0. Modules that are not pellucid's draw by their own ``reset_parameters``, where they have it.
 
 Each parameter draws from a generator of its own, seeded by the run's seed and the parameter's name: adding or removing
 a part never changes how another one starts.
@@ -14,11 +14,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from pellucid.nn.embeddings import Embedding, OutputProjection
+from pellucid.nn.embeddings import Embedding, OutputBias, OutputProjection
 from pellucid.nn.layer_norm import LayerNorm, RmsNorm, StdNorm
 from pellucid.nn.positional_encoding import LearnedPosition, T5Position, TransformerXlPosition
 
-AS_MADE = (LayerNorm, RmsNorm, StdNorm, TransformerXlPosition)
+AS_MADE = (LayerNorm, RmsNorm, StdNorm, TransformerXlPosition, OutputBias)
 
 
 def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) -> None:

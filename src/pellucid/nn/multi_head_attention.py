@@ -21,24 +21,26 @@ class MultiHeadAttention(nn.Module):
     """Project, split, turn and bias by position, attend, merge, project.
 
     Args:
-        d_model: the width D, divisible by n_heads.
+        d_model: the width D, divisible by n_heads where d_head is left out.
         n_heads: the number of heads H.
         position: the scheme whose ``rotate`` and ``bias`` doors are opened.
         function: how a head mixes the values, with ``weights`` and ``forward``.
-        d_key: the width d_k of a head's queries and keys; that of its values, D/H, if left out.
+        d_key: the width d_k of a head's queries and keys; that of its values if left out.
+        d_head: the width of a head's values; D/H if left out.
     """
 
     def __init__(self, d_model: int, n_heads: int, position: Position, function: AttentionFunction,
-                 d_key: int | None = None) -> None:
+                 d_key: int | None = None, d_head: int | None = None) -> None:
         super().__init__()
-        if d_model % n_heads:
+        if d_model % n_heads and d_head is None:
             raise ValueError(f"d_model {d_model} is not divisible by n_heads {n_heads}")
         self.n_heads = n_heads
-        keys = d_model if d_key is None else n_heads * d_key
+        values = d_model if d_head is None else n_heads * d_head
+        keys = values if d_key is None else n_heads * d_key
         self.query = nn.Linear(d_model, keys)
         self.key = nn.Linear(d_model, keys)
-        self.value = nn.Linear(d_model, d_model)
-        self.output = nn.Linear(d_model, d_model)
+        self.value = nn.Linear(d_model, values)
+        self.output = nn.Linear(values, d_model)
         self.position = position
         self.function = function
 
@@ -66,7 +68,7 @@ class MultiHeadAttention(nn.Module):
         bias = self.position.bias(q, pattern.query_positions, pattern.key_positions)
         q = self.position.rotate(q, pattern.query_positions)
         heads = self.function(q, k, v, pattern, bias)  # [B, H, T, D/H]
-        concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, D]
+        concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, H·D/H]
         out: Tensor = self.output(concatenated)
         return out
 
@@ -78,7 +80,8 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, x: Tensor, *projections: nn.Linear) -> tuple[Tensor, ...]:
         """Each projection of x [B, T, D], split into heads [B, H, T, width]; one matrix product for all of them."""
         weight = projections[0].weight if len(projections) == 1 else torch.cat([p.weight for p in projections])
-        bias = projections[0].bias if len(projections) == 1 else torch.cat([p.bias for p in projections])
+        biases: list[Tensor] = [p.bias for p in projections if p.bias is not None]  # all of them have one, or none
+        bias = torch.cat(biases) if len(biases) > 1 else next(iter(biases), None)
         joint = F.linear(x, weight, bias)  # [B, T, the widths of all]
         widths = [p.out_features for p in projections]
         parts = torch.split_with_sizes(joint, widths, dim=2)

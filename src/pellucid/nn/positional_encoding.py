@@ -121,7 +121,7 @@ class AlibiPosition(Position):
 
     def __init__(self, n_heads: int) -> None:
         super().__init__()
-        self.slopes = alibi_slopes(n_heads)
+        self.slopes = tuple(alibi_slopes(n_heads))
 
     def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """-slope·|distance|: [B or 1, H, T, S]."""
@@ -193,7 +193,7 @@ class TransformerXlPosition(Position):
     def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """(q'_i + position_bias)·W_R r_{i-j} / √d_k: [B, H, T, S]."""
         distance = -_distances(query_positions, key_positions)  # [B or 1, T, S] of i - j
-        longest = max(distance.shape[1:]) - 1
+        longest = max(*distance.shape[1:], 1) - 1
         span = torch.arange(-longest, longest + 1, device=distance.device)  # every distance once
         r = self.projection(self.sinusoids.table(span).to(self.projection.weight.dtype)).to(queries.dtype)
         r = r.view(len(span), self.n_heads, -1)  # [distances, H, D/H]

@@ -24,7 +24,7 @@ def counts(config: RunConfig, read: dict[str, Any]) -> dict[str, Any]:
     found = {"parameters": read["parameters"], "at_most": not is_known,
              "updates": None if train.epochs else train.steps}
     try:
-        workload = workload_of(config, lambda text: None) if read["train"]["all"] else None
+        workload = workload_of(config, lambda text: None) if read["train"]["all"] and config.task != "reading" else None
     except UserError as error:  # of the tokenizer, or of lengths: training will say it at greater length
         return found | {"notes": [f"training will stop: {error.what}"]}
     if workload is not None:

@@ -143,7 +143,7 @@ def _tell(pipe: Connection, work: _Work) -> None:
     if work.world.size == 1:
         pipe.send_bytes(json.dumps(_time_updates(work) | {"small": 0.0, "byte": 0.0}).encode())
         return
-    from torch.distributed import FileStore  # type: ignore[attr-defined]
+    from torch.distributed import FileStore  # type: ignore[attr-defined]  # which torch exports without saying so
 
     with joined(work.world, FileStore(str(work.store), work.world.size), _ANSWER):
         work.world.meet()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 import torch
 
 from pellucid.config import RunConfig
+from pellucid.config.checks import refuse_readers
 from pellucid.config.lengths import too_short
 from pellucid.inspection.measures import Part, parameters_by_part
 from pellucid.model.build import check
@@ -90,6 +91,7 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
         UserError: what training would stop at before its first step, missing data aside.
     """
     check(config.model)
+    refuse_readers(config, "plan", "task")
     say("looking at this machine")
     machine = look_at_machine(config)
     workload = workload_of(config, say)

@@ -24,11 +24,11 @@ Product = tuple[str, tuple[tuple[int, ...], ...]]  # an operation, and the shape
 _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mkldnn_linear", "linear"}
 
 
-class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own has no types
     """Every storage that begins and ends while this is entered, with what holds it; and every product of matrices."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own has no types
         self.events: list[tuple[int, int]] = []  # (number of the storage, bytes that begin, or end when negative)
         self.products: set[Product] = set()
         self._holders: list[str] = []  # by number

@@ -3,19 +3,20 @@
 What training keeps beside them to go on is `train/checkpoint.py`'s.
 """
 
-import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pellucid.errors import CheckpointError
 from pellucid.files import check_folder, write_folder, write_json
 from pellucid.runs.format import WEIGHTS
 from pellucid.runs.sharded import is_sharded, like, whole
+from pellucid.runs.tensors import tensors_in, write_tensors
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -30,23 +31,23 @@ def load_weights(model: nn.Module, folder: Path) -> None:
         CheckpointError: missing, damaged, or of another architecture; the model is as it was.
     """
     check_folder(folder)
-    weights = read_tensors(folder / WEIGHTS)
-    check_weights(weights, model, folder)
+    weights, shapes = tensors_in(folder / WEIGHTS)
+    check_weights(shapes, model, folder)
     fill(model, weights)
 
 
-def check_weights(weights: dict[str, Tensor], model: nn.Module, where: Path) -> None:
-    """Raises a CheckpointError where names or shapes of the weights, which are from `where`, are not the model's."""
+def check_weights(shapes: Mapping[str, torch.Size], model: nn.Module, where: Path) -> None:
+    """Raises a CheckpointError where the shapes of weights from `where`, by their names, are not the model's."""
     parameters = dict(model.named_parameters())
-    wrong = [name for name in parameters.keys() | weights.keys()
-             if name not in parameters or name not in weights or parameters[name].shape != weights[name].shape]
+    wrong = [name for name in parameters.keys() | shapes.keys()
+             if name not in parameters or name not in shapes or parameters[name].shape != shapes[name]]
     if wrong:
         raise CheckpointError("the weights are those of another architecture", where=str(where),
                               why=f"{len(wrong)} tensors differ, {min(wrong)} among them")
 
 
 @torch.no_grad()
-def fill(model: nn.Module, weights: dict[str, Tensor]) -> None:
+def fill(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copies weights into the parameters of their names."""
     parameters = dict(model.named_parameters())
     for name, tensor in weights.items():
@@ -66,7 +67,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
                               fix="only safetensors files are read here, never a pickle") from error
 
 
-def write_checkpoint(folder: Path, files: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+def write_checkpoint(folder: Path, files: Mapping[str, Mapping[str, Tensor]], state: dict[str, Any]) -> None:
     """Writes `folder` whole, or not at all: the tensors of each safetensors file, and state.json.
 
     Raises:
@@ -74,13 +75,7 @@ def write_checkpoint(folder: Path, files: dict[str, dict[str, Tensor]], state: d
     """
     def fill_in(place: Path) -> None:
         for name, tensors in files.items():
-            try:
-                save_file(tensors, place / name)
-                with contextlib.suppress(PermissionError):  # of a file system without modes
-                    (place / name).chmod(place.stat().st_mode & 0o666)  # else it is this user's, whatever the umask
-            except safetensors.SafetensorError as error:  # hides the system's refusal
-                number = str(error).rsplit("os error ", 1)[-1].split(")")[0]
-                raise (OSError(int(number), str(error)) if number.isdigit() else OSError(str(error))) from error
+            write_tensors(place / name, tensors)
         write_json(place / "state.json", state)
 
     write_folder(folder, fill_in)

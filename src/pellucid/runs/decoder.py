@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pellucid.engine.engine import Engine
     from pellucid.engine.snapshot import Snapshot
     from pellucid.model.transformer import Transformer
+    from pellucid.search.observer import Observer
 
 SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
 ENGINE_TOKENS = 1024  # of a batch's sources: as many as the caches of a processor hold the keys and values of
@@ -107,6 +108,7 @@ class Request:
         options, config: of the search; its precision and its batches.  has_prefixes: given tokens begin the outputs.
         kept: gives the place where packed weights are kept between processes, or refuses.
         engines: those that have been made of the model.
+        observer: told of every step of a search.
     """
 
     model: Callable[[], Transformer]
@@ -115,6 +117,12 @@ class Request:
     has_prefixes: bool = False
     kept: Callable[[], KeptWeights] = refuse_kept
     engines: Engines = field(default_factory=Engines)
+    observer: Observer | None = None
+
+    def must_be_whole(self) -> None:
+        """Refuses searches that are one call of a kernel, where somebody wants to be told of their steps."""
+        if self.observer is not None:
+            raise Refusal("an observer is told of every step")
 
 
 class Way(Protocol):
@@ -141,6 +149,7 @@ class KeptEngine:
     """Packed weights that an earlier process has kept: whole searches in one call of a kernel, and no torch."""
 
     def __init__(self, request: Request) -> None:
+        request.must_be_whole()
         kept = request.kept()
         self._frozen, self._library, self._options = *kept.read(), request.options
         check(self._options, request.has_prefixes, SPECIALS, self._frozen.vocabulary, len(self._frozen.target_places))
@@ -148,7 +157,7 @@ class KeptEngine:
         self.threads, self.batch_tokens = self._library.most_threads, batch_tokens(True, request.config)
 
     def search(self, sources: Sources, prefixes: Prefixes, numbers: Sequence[int]) -> list[list[Hypothesis]]:
-        return _search_at_once(self._frozen, sources, self._options)
+        return _search_at_once(self._frozen, sources, prefixes, self._options)
 
     def use_threads(self, count: int) -> None:
         self._library.use_threads(count)
@@ -174,13 +183,14 @@ class WholeEngine(_Packed):
     """Weights that are packed now: whole searches in one call of a kernel."""
 
     def __init__(self, request: Request) -> None:
+        request.must_be_whole()
         super().__init__(request)
         positions = self._engine.target_places.limit
         check(request.options, request.has_prefixes, SPECIALS, self._engine.vocabulary, positions)
 
     def search(self, sources: Sources, prefixes: Prefixes, numbers: Sequence[int]) -> list[list[Hypothesis]]:
         frozen = self._engine.frozen(max(map(len, sources)), self._request.options.max_length)
-        return _search_at_once(frozen, sources, self._request.options)
+        return _search_at_once(frozen, sources, prefixes, self._request.options)
 
 
 class EngineSteps(_Packed):
@@ -190,7 +200,8 @@ class EngineSteps(_Packed):
         from pellucid.data.batching import pad
         from pellucid.search.search import search
 
-        return search(self._engine, pad(sources), len(sources), self._request.options, SPECIALS, prefixes, numbers)
+        return search(self._engine, pad(sources), len(sources), self._request.options, SPECIALS, prefixes, numbers,
+                      self._request.observer)
 
 
 class PlainSteps:
@@ -214,7 +225,8 @@ class PlainSteps:
         ids, real = pad(sources)
         source = (ids.to(device), None if real is None else real.to(device))
         with evaluating(self._step.model):
-            return search(self._step, source, len(sources), self._request.options, SPECIALS, prefixes, numbers)
+            return search(self._step, source, len(sources), self._request.options, SPECIALS, prefixes, numbers,
+                          self._request.observer)
 
     def use_threads(self, count: int) -> None:
         raise AssertionError("it searches one batch at a time")
@@ -273,6 +285,7 @@ def batch_tokens(by_engine: bool, config: DecodeConfig) -> int:
     return 1 if config.exact else config.batch_tokens
 
 
-def _search_at_once(frozen: Frozen, sources: Sources, options: SearchOptions) -> list[list[Hypothesis]]:
+def _search_at_once(frozen: Frozen, sources: Sources, prefixes: Prefixes,
+                    options: SearchOptions) -> list[list[Hypothesis]]:
     lengths = np.array([len(ids) for ids in sources])
-    return frozen.search(np.concatenate(sources).astype(np.int64), lengths, options, SPECIALS)
+    return frozen.search(np.concatenate(sources).astype(np.int64), lengths, options, SPECIALS, prefixes)

@@ -1,6 +1,7 @@
 """What a run folder holds besides weights: config.yaml, environment.json, the tokenizer."""
 
 import contextlib
+import fcntl
 import os
 import platform
 import shutil
@@ -9,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pellucid import own
 from pellucid.config import RunConfig, TokenizerConfig
-from pellucid.config.effects import differences_in_training
+from pellucid.config.effects import LANGUAGES, differences_in_training
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
+from pellucid.data.reading import Texts
 from pellucid.data.splits import PREPARED, Pairs
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
@@ -23,8 +25,24 @@ from pellucid.files import read_json, write_json, write_text
 from pellucid.runs.format import ENVIRONMENT, FORMAT, check_format, unreadable
 
 ENDED = "ended.json"  # why the run has ended; not there while it has not
-_FREE = {"train.workers", "train.track", "train.shard", "train.timeout"}  # keys that a run that has begun may change
+_FREE = {"train.workers", "train.track", "train.shard", "train.timeout", *LANGUAGES}  # a run that has begun may change
 _LENGTH = {"train.steps", "train.epochs", "train.patience"}  # and those that say how long it goes on, with a check
+
+
+@contextlib.contextmanager
+def held(folder: Path, how: int, refusal: str) -> Iterator[TextIO]:
+    """Holds a run folder while this lasts, alone (fcntl.LOCK_EX) or beside others (LOCK_SH): the file that is locked,
+    by a lock that goes with its process, however that ends.
+
+    Raises:
+        ConfigError: the refusal; another process holds it.
+    """
+    with (folder / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, how | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError(refusal, where=str(folder), fix="wait for it, or give another --out") from error
+        yield lock
 
 
 def read_config(folder: Path) -> RunConfig:
@@ -148,7 +166,8 @@ def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Calla
         return load_tokenizers(place)
     options = tokenizer_options(config)
     say(f"tokenizer: {options.path or f'training {options.kind}'}")
-    tokenizers = train_tokenizers(options, pairs, config.task)
+    texts = Texts(pairs, options.kind == "character") if config.task == "reading" else pairs
+    tokenizers = train_tokenizers(options, texts, config.task)
     tokenizers.save(place)
     sizes = f"{tokenizers.source.size:,}" + ("" if tokenizers.shared else f" and {tokenizers.target.size:,}")
     say(f"vocabulary: {sizes} tokens" + (f", {len(tokenizers.labels)} labels" if tokenizers.labels else ""))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pellucid.data.tokenizers.interface import UNK, Tokenizer
-from pellucid.search.beginnings import Beginning, Choice, Ids
+from pellucid.search.beginnings import Beginning, Choice, Ids, of_tokens
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Speller:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._ends = functools.cache(self._ends_of)
-        self._free = Opening("", Beginning(), (), 0, self)
+        self._free = Opening("", of_tokens(tokenizer.forced), (), 0, self)
 
     @functools.cached_property
     def spellings(self) -> list[str]:

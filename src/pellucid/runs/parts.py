@@ -64,10 +64,11 @@ def join(texts: Sequence[str]) -> str:
     """One text of several, with a space between, but behind what is written without spaces, such as Chinese."""
     whole = ""
     for text in texts:
-        whole += " " * bool(whole and text and not _is_wide(whole[-1])) + text
+        whole += " " * bool(whole and text and not is_wide(whole[-1:])) + text
     return whole
 
 
-def _is_wide(character: str) -> bool:
-    is_korean = unicodedata.name(character, "").startswith("HANGUL")
-    return unicodedata.east_asian_width(character) in "WF" and not is_korean
+def is_wide(character: str) -> bool:
+    """Whether no space stands behind it where a sentence ends: it is Chinese or Japanese; not of an empty text."""
+    return (character != "" and unicodedata.east_asian_width(character) in "WF"
+            and not unicodedata.name(character, "").startswith("HANGUL"))

@@ -14,7 +14,7 @@ import numpy as np
 from pellucid.config import DecodeConfig, RunConfig, Task
 from pellucid.data.encoding import shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
-from pellucid.data.tokenizers.interface import EOS
+from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.engine.frozen import Refusal
 from pellucid.engine.kept import KeptWeights
 from pellucid.errors import CheckpointError, ConfigError
@@ -27,7 +27,9 @@ from pellucid.runs.texts import answers, length_groups, search_options, unknown_
 
 if TYPE_CHECKING:
     from pellucid.model.classifier import Classifier
+    from pellucid.model.reader import Reader
     from pellucid.model.transformer import Transformer
+    from pellucid.search.observer import Observer
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Run:
     """
 
     def __init__(self, folder: Path, config: RunConfig, tokenizers: Tokenizers,
-                 model: Transformer | Classifier | Weights) -> None:
+                 model: Transformer | Classifier | Reader | Weights) -> None:
         self.folder, self.config, self.tokenizers, self._model = folder, config, tokenizers, model
         self.weights = model if isinstance(model, Weights) else None
         self._reading, self._engines = Lock(), Engines(is_held=not isinstance(model, Weights))
@@ -92,7 +94,7 @@ class Run:
         return f"<pellucid run {self.folder}: {self.config.task}>"
 
     @property
-    def model(self) -> Transformer | Classifier:
+    def model(self) -> Transformer | Classifier | Reader:
         """A torch.nn.Module, in evaluation mode, on the GPU where there is one.
 
         Raises:
@@ -101,7 +103,7 @@ class Run:
         self._engines.is_held = True  # and may be changed
         return self._loaded()
 
-    def _loaded(self) -> Transformer | Classifier:
+    def _loaded(self) -> Transformer | Classifier | Reader:
         with self._reading:
             if isinstance(self._model, Weights):
                 self._model = _read_model(self.config, self.tokenizers, self._model)
@@ -136,15 +138,29 @@ class Run:
         there."""
         return self._decoder(self._options(beam_size, n_best, options), True, has_prefixes).route
 
+    def observed(self, observer: Observer, options: DecodeConfig | None = None) -> Decoder:
+        """A decoder that tells an observer of every step of its searches. Errors as those of `generate`."""
+        return self._decoder(self._options(None, None, options), True, True, observer)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether an earlier process has kept packed weights that `generate` can search with, without torch."""
+        try:
+            self._kept(self.config.decode.precision).read()
+        except Refusal:
+            return False
+        return True
+
     def _options(self, beam_size: int | None, n_best: int | None, options: DecodeConfig | None) -> DecodeConfig:
         self._must_be("seq2seq", "generate")
         options = options or self.config.decode
         return replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
                        n_best=options.n_best if n_best is None else n_best)
 
-    def _decoder(self, options: DecodeConfig, scores: bool, has_prefixes: bool) -> Decoder:
+    def _decoder(self, options: DecodeConfig, scores: bool, has_prefixes: bool,
+                 observer: Observer | None = None) -> Decoder:
         return Decoder(Request(lambda: cast("Transformer", self._loaded()), search_options(options, scores), options,
-                               has_prefixes, lambda: self._kept(options.precision), self._engines))
+                               has_prefixes, lambda: self._kept(options.precision), self._engines, observer))
 
     def _kept(self, precision: str) -> KeptWeights:
         """Where packed weights are kept, as long as nobody has asked for the model, and so may have changed it."""
@@ -225,16 +241,18 @@ class Run:
                               why=f"it was trained for {self.config.task}, not {task}")
 
 
-def build_model(config: RunConfig, tokenizers: Tokenizers, seed: int) -> Transformer | Classifier:
+def build_model(config: RunConfig, tokenizers: Tokenizers, seed: int) -> Transformer | Classifier | Reader:
     """The model of a configuration, with its initial weights."""
-    from pellucid.model.build import build, build_classifier
+    from pellucid.model.build import build, build_classifier, build_reader
 
+    if config.task == "reading":
+        return build_reader(config.model, tokenizers.source.size, separator=EOS, unknown=UNK, seed=seed)
     if config.task == "classification":
         return build_classifier(config.model, tokenizers.source.size, len(tokenizers.labels), seed=seed)
     return build(config.model, tokenizers.source.size, tokenizers.target.size, shared=tokenizers.shared, seed=seed)
 
 
-def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> Transformer | Classifier:
+def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> Transformer | Classifier | Reader:
     import torch
 
     from pellucid.kernels.compiled import chosen

@@ -2,6 +2,7 @@
 same words. What concerns all of a tensor concerns all of the processes: each must ask.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
 from torch import Tensor
@@ -20,9 +21,10 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
-def local(tensor: Tensor) -> Tensor:
-    """The part of a tensor that this process has."""
-    return tensor.to_local() if is_sharded(tensor) else tensor
+def local(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """The parts of tensors that this process has; either all of them are divided, or none."""
+    found = list(tensors)
+    return [tensor.to_local() for tensor in found if is_sharded(tensor)] if found and is_sharded(found[0]) else found
 
 
 def like(tensor: Tensor, other: Tensor) -> Tensor:

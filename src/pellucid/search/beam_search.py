@@ -9,15 +9,16 @@ live can come in among them.
 from __future__ import annotations
 
 import bisect
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from pellucid.search.constraints import Rules
+from pellucid.search.observer import Decisions, Observer
 from pellucid.search.options import Hypothesis, hypothesis, largest_penalties, length_penalty
 from pellucid.search.ranking import best_tokens
-from pellucid.search.rows import Rows
+from pellucid.search.rows import Candidates, Rows
 from pellucid.search.step import Step
 
 Source = TypeVar("Source")
@@ -26,19 +27,6 @@ State = TypeVar("State")
 # In the place of -inf while searching, so that a hypothesis forced through the impossible still ranks behind all
 # others, and before the dead ones, which are at -inf.
 IMPOSSIBLE = -1e100
-
-
-class Candidates(NamedTuple):
-    """The extensions of each sentence's hypotheses, best first; -inf in `totals` marks one that does not exist."""
-
-    totals: Tensor  # [N, c], float64: log-probability of the extended hypothesis
-    parents: Tensor  # [N, c]: the row it extends
-    tokens: Tensor  # [N, c]
-    log_p: Tensor  # [N, c]: the model's log-probability of the token
-
-    def gather(self, columns: Tensor) -> Candidates:
-        """Columns [N, c'] of these."""
-        return Candidates(*(each.gather(1, columns) for each in self))
 
 
 class NBest:
@@ -61,7 +49,8 @@ class NBest:
         del self.negated_scores[self.n_best :], self.hypotheses[self.n_best :]
 
 
-def beam_search(step: Step[Source, State], state: State, rules: Rules) -> list[list[Hypothesis]]:
+def beam_search(step: Step[Source, State], state: State, rules: Rules,
+                observer: Observer | None = None) -> list[list[Hypothesis]]:
     """Up to `n_best` hypotheses of each sentence, best first; `state` has a row a sentence."""
     options, k, eos = rules.options, rules.options.beam_size, rules.specials.eos
     largest = largest_penalties(options)
@@ -75,6 +64,8 @@ def beam_search(step: Step[Source, State], state: State, rules: Rules) -> list[l
         beam, totals = beam.to(logits.device), totals.to(logits.device)
         candidates = extend(*best_tokens(logits, beam, rules, 2 * k), totals, 2 * k)
         collect(candidates, beam, open_results, rules)
+        if observer is not None:
+            observer.step(decisions(candidates, beam, rules))
         if length == options.max_length:
             break
 
@@ -142,21 +133,33 @@ def unfinished_first(candidates: Candidates, eos: int) -> Tensor:
     return over.byte().argsort(dim=1, stable=True)
 
 
+def ended(candidates: Candidates, beam: Rows, rules: Rules) -> Tensor:
+    """Which of the candidates end [N, c]: of the first k those in `eos`, at the maximum length all of them."""
+    ends = candidates.totals > -torch.inf
+    ends[:, rules.options.beam_size :] = False
+    if beam.tokens.shape[1] + 1 < rules.options.max_length:
+        ends &= candidates.tokens == rules.specials.eos
+    return ends
+
+
 def collect(candidates: Candidates, beam: Rows, results: list[NBest], rules: Rules) -> None:
-    """Let into `results` what ends among the first k candidates of each sentence, at the maximum length all of them."""
-    options, eos = rules.options, rules.specials.eos
-    length = beam.tokens.shape[1] + 1
-    totals, tokens = candidates.totals[:, : options.beam_size], candidates.tokens[:, : options.beam_size]
-    ends = totals > -torch.inf
-    if length < options.max_length:
-        ends &= tokens == eos
-    places, columns = ends.nonzero(as_tuple=True)
+    """Let into `results` what ends among the candidates of each sentence."""
+    alpha, length = rules.options.length_penalty, beam.tokens.shape[1] + 1
+    places, columns = ended(candidates, beam, rules).nonzero(as_tuple=True)
     if places.shape[0] == 0:
         return
-    scores = (totals[places, columns] / length_penalty(length, options.length_penalty)).tolist()
+    scores = (candidates.totals[places, columns] / length_penalty(length, alpha)).tolist()
     for score, place, column in zip(scores, places.tolist(), columns.tolist(), strict=True):
         if results[place].admits(score):
-            row = int(candidates.parents[place, column])
-            ids = [*beam.tokens[row].tolist(), int(tokens[place, column])]
-            log_p = [*beam.log_p[row].tolist(), float(candidates.log_p[place, column])]
-            results[place].add(score, hypothesis(ids, log_p, eos, options.length_penalty))
+            sequence = candidates.sequence(beam, place, column)
+            results[place].add(score, hypothesis(*sequence, rules.specials.eos, alpha))
+
+
+def decisions(candidates: Candidates, beam: Rows, rules: Rules) -> Decisions:
+    """What becomes of the candidates, for who watches."""
+    finished, eos = ended(candidates, beam, rules), rules.specials.eos
+    kept = torch.zeros_like(finished)
+    if beam.tokens.shape[1] + 1 < rules.options.max_length:
+        kept.scatter_(1, unfinished_first(candidates, eos)[:, : rules.options.beam_size], True)
+        kept &= (candidates.tokens != eos) & (candidates.totals > -torch.inf)
+    return Decisions(beam, candidates, kept, finished)

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from pellucid.search.constraints import Rules
+from pellucid.search.observer import Decisions, Observer
 from pellucid.search.options import Hypothesis, hypothesis
 from pellucid.search.ranking import best_tokens
-from pellucid.search.rows import Rows
+from pellucid.search.rows import Candidates, Rows
 from pellucid.search.step import Step
 
 Source = TypeVar("Source")
@@ -18,10 +19,11 @@ State = TypeVar("State")
 Choose = Callable[[Tensor, Rows, Tensor, Rules], tuple[Tensor, Tensor]]
 
 
-def greedy_search(step: Step[Source, State], state: State, rules: Rules) -> list[list[Hypothesis]]:
+def greedy_search(step: Step[Source, State], state: State, rules: Rules,
+                  observer: Observer | None = None) -> list[list[Hypothesis]]:
     """The one greedy hypothesis of each sentence; `state` has a row a sentence."""
     sentences = torch.arange(len(rules.indices))
-    return [[only] for only in walk(step, state, sentences, rules, most_probable)]
+    return [[only] for only in walk(step, state, sentences, rules, most_probable, observer)]
 
 
 def most_probable(logits: Tensor, live: Rows, numbers: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
@@ -30,7 +32,8 @@ def most_probable(logits: Tensor, live: Rows, numbers: Tensor, rules: Rules) -> 
     return ids.squeeze(1), values.squeeze(1)
 
 
-def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rules, choose: Choose) -> list[Hypothesis]:
+def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rules, choose: Choose,
+         observer: Observer | None) -> list[Hypothesis]:
     """Extend each row by one chosen token at a time until it ends; a row that has ended leaves the batch.
 
     Args:
@@ -50,11 +53,12 @@ def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rule
         logits, state = step.step(state, latest)
         live, numbers = live.to(logits.device), numbers.to(logits.device)
         latest, log_p = choose(logits, live, numbers, rules)
-        live = live.append(latest, log_p)
-
         stops = latest == eos
         if length == options.max_length:
             stops = torch.ones_like(stops)
+        if observer is not None:
+            observer.step(Decisions(live, only_candidates(live, latest, log_p), ~stops[:, None], stops[:, None]))
+        live = live.append(latest, log_p)
         if not bool(stops.any()):
             continue
         ended = live.select(stops.nonzero().squeeze(1))
@@ -66,3 +70,9 @@ def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rule
             break
         state, live, numbers, latest = step.select(state, others), live.select(others), numbers[others], latest[others]
     return [done[number] for number in range(sentences.shape[0])]
+
+
+def only_candidates(live: Rows, tokens: Tensor, log_p: Tensor) -> Candidates:
+    """The tokens [R] that were chosen, as the one candidate of each row; log_p [R]."""
+    totals = live.append(tokens, log_p).log_p.double().cumsum(1)[:, -1:]
+    return Candidates(totals, torch.arange(len(tokens), device=tokens.device)[:, None], tokens[:, None], log_p[:, None])

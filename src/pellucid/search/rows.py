@@ -1,8 +1,9 @@
-"""The hypotheses that are being extended, one a row."""
+"""The hypotheses that are being extended, one a row, and what may extend them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,6 +43,25 @@ class Rows:
         """One token a row: tokens [R], log_p [R]."""
         return Rows(self.sentences, torch.cat([self.tokens, tokens[:, None]], dim=1),
                     torch.cat([self.log_p, log_p[:, None]], dim=1))
+
+
+class Candidates(NamedTuple):
+    """The extensions of each sentence's hypotheses, best first; -inf in `totals` marks one that does not exist."""
+
+    totals: Tensor  # [N, c], float64: log-probability of the extended hypothesis
+    parents: Tensor  # [N, c]: the row it extends
+    tokens: Tensor  # [N, c]
+    log_p: Tensor  # [N, c]: the model's log-probability of the token
+
+    def gather(self, columns: Tensor) -> Candidates:
+        """Columns [N, c'] of these."""
+        return Candidates(*(each.gather(1, columns) for each in self))
+
+    def sequence(self, rows: Rows, place: int, column: int) -> tuple[list[int], list[float]]:
+        """The tokens of one of them, which extends one of `rows`, and their log-probabilities."""
+        row = int(self.parents[place, column])
+        return ([*rows.tokens[row].tolist(), int(self.tokens[place, column])],
+                [*rows.log_p[row].tolist(), float(self.log_p[place, column])])
 
 
 def ranked(hypotheses: list[Hypothesis]) -> list[Hypothesis]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from pellucid.search.constraints import Rules, constrain
 from pellucid.search.distribution import log_probabilities, top_candidates
 from pellucid.search.greedy import walk
+from pellucid.search.observer import Observer
 from pellucid.search.options import Hypothesis, SearchOptions
 from pellucid.search.rows import Rows, ranked
 from pellucid.search.step import Step
@@ -24,7 +25,8 @@ State = TypeVar("State")
 _NUCLEUS = 256  # tokens sorted in search of a nucleus before the whole vocabulary is: a sort is the dearest part
 
 
-def sample(step: Step[Source, State], state: State, rules: Rules) -> list[list[Hypothesis]]:
+def sample(step: Step[Source, State], state: State, rules: Rules,
+           observer: Observer | None = None) -> list[list[Hypothesis]]:
     """`n_best` draws for each sentence, best score first, repeated ones once; `state` has a row a sentence."""
     options, each = rules.options, rules.options.n_best
     rows = torch.arange(len(rules.indices)).repeat_interleave(each)
@@ -39,7 +41,7 @@ def sample(step: Step[Source, State], state: State, rules: Rules) -> list[list[H
         ids, values = last_resort.settle(*draw(log_p, uniform, options))
         return ids, values.clamp(max=0.0)  # a rounded log softmax may exceed it
 
-    samples = walk(step, state, rows, rules, choose)
+    samples = walk(step, state, rows, rules, choose, observer)
     return [ranked(samples[start : start + each]) for start in range(0, len(samples), each)]
 
 

@@ -10,6 +10,7 @@ from pellucid.search.beam_search import beam_search
 from pellucid.search.beginnings import Beginning, of_tokens
 from pellucid.search.constraints import Rules
 from pellucid.search.greedy import greedy_search
+from pellucid.search.observer import Observer
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
 from pellucid.search.sampling import sample
 from pellucid.search.step import Step
@@ -20,7 +21,7 @@ State = TypeVar("State")
 
 def search(step: Step[Source, State], source: Source, sentences: int, options: SearchOptions, specials: Specials,
            prefixes: Sequence[Sequence[int] | Beginning] | None = None,
-           indices: Sequence[int] | None = None) -> list[list[Hypothesis]]:
+           indices: Sequence[int] | None = None, observer: Observer | None = None) -> list[list[Hypothesis]]:
     """Sample, search greedily or search with a beam, as `options` say.
 
     A sentence's hypotheses depend on the sentence, its prefix, its index (samples only) and the options: not on the
@@ -31,6 +32,7 @@ def search(step: Step[Source, State], source: Source, sentences: int, options: S
         prefixes: for each sentence the tokens its hypotheses begin with, or several ways to begin them; may be empty. A
             prefix obeys no other rule but the maximum length.
         indices: for each sentence a number of its own; the draws and error messages go by it. 0, 1, … if left out.
+        observer: told of every step; nobody if left out.
 
     Returns:
         For each sentence 1 to `n_best` distinct hypotheses, best score first.
@@ -47,10 +49,10 @@ def search(step: Step[Source, State], source: Source, sentences: int, options: S
     with torch.inference_mode():
         state = step.start(source)
         if options.sample:
-            return sample(step, state, rules)
+            return sample(step, state, rules, observer)
         if options.beam_size == 1:
-            return greedy_search(step, state, rules)
-        return beam_search(step, state, rules)
+            return greedy_search(step, state, rules, observer)
+        return beam_search(step, state, rules, observer)
 
 
 def _beginnings(prefixes: Sequence[Sequence[int] | Beginning] | None, sentences: int,

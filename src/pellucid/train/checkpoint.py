@@ -18,6 +18,7 @@ from pellucid.files import check_folder, read_json, write_json
 from pellucid.runs.checkpoint import check_weights, fill, read_tensors, weights_of, write_checkpoint
 from pellucid.runs.format import AVERAGE, MOMENTS, WEIGHTS
 from pellucid.runs.sharded import like, whole
+from pellucid.runs.tensors import shapes_of
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.optimizer import load_optimizer_state, optimizer_state
 from pellucid.train.world import ALONE, World
@@ -75,8 +76,8 @@ def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
         trained = weights
     try:
         progress: Progress = read_dataclass(Progress, state, "state.json")
-        check_weights(weights, model, folder / WEIGHTS)
-        check_weights(trained, model, folder / MOMENTS)
+        check_weights(shapes_of(weights), model, folder / WEIGHTS)
+        check_weights(shapes_of(trained), model, folder / MOMENTS)
         load_optimizer_state(model, optimizer, moments)  # the last check, and the first to be filled
     except (KeyError, ConfigError) as error:
         raise CheckpointError("the checkpoint does not belong to this run", where=str(folder),

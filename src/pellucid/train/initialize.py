@@ -21,6 +21,7 @@ from pellucid.runs.run import Run, load
 _KEY = "train.initialize_from"
 _ENCODER = ("encoder.", "source_embedding.")
 _FREE = {"dropout", "attention_dropout", "feed_forward_dropout", "max_length"}  # a fine-tuned model may have its own
+_OF_HEAD, _OF_WRITING = {"pooling", "head_activation"}, {"decoder_layers", "tie_embeddings", "output_bias"}
 _SHOWN = 5
 
 
@@ -61,9 +62,9 @@ def _check_tokenizer(config: RunConfig, there: TokenizerConfig) -> None:
 def _check_model(config: RunConfig, source: Run) -> None:
     free = set(_FREE)
     if config.task == "seq2seq":
-        free |= {"pooling"}
+        free |= _OF_HEAD
     else:
-        free |= {"decoder_layers", "tie_embeddings"} | ({"pooling"} if source.config.task == "seq2seq" else set())
+        free |= _OF_WRITING | (_OF_HEAD if source.config.task == "seq2seq" else set())
     if config.model.attention != "window":
         free |= {"window"}
     here, there = (dataclasses.asdict(one.model) for one in (config, source.config))

@@ -7,11 +7,13 @@ from pellucid.config import RunConfig
 from pellucid.files import read_json, write_text
 from pellucid.train.journal import duration, read_metrics
 
+_PIPELINES = {"classification": "text-classification", "reading": "question-answering", "seq2seq": "translation"}
+
 
 def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> None:
     """Writes README.md into the run folder `out`."""
     data, environment = read_json(out / "data.json"), read_json(out / "environment.json")
-    verb = "classify" if config.task == "classification" else "generate"
+    verb = {"classification": "classify", "reading": "answer", "seq2seq": "generate"}[config.task]
     model = config.model
     begun = f" They began as those of `{config.train.initialize_from}`." if config.train.initialize_from else ""
     use = "train CONFIG --train.initialize_from" if config.data.objective == "span_corruption" else "evaluate"
@@ -22,10 +24,10 @@ def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> N
         "other weights, since the run was extended." if extended else "the same weights.")
     rows = "".join(f"| {name} | {split.get('kept', '–')} | `{split['sha256'][:16]}…` |\n"
                    for name, split in data.items())
-    stacks = f"{model.encoder_layers} encoder" + ("" if verb == "classify" else f" and {model.decoder_layers} decoder")
+    stacks = f"{model.encoder_layers} encoder" + ("" if verb != "generate" else f" and {model.decoder_layers} decoder")
     write_text(out / "README.md", f"""---
 library_name: pellucid
-pipeline_tag: {"text-classification" if verb == "classify" else "translation"}
+pipeline_tag: {_PIPELINES[config.task]}
 ---
 
 # {out.name}
@@ -47,7 +49,7 @@ The run has ended: {summary["why"]}.{extended}
 ![loss](figures/loss.png)
 
 ```
-pellucid {verb} {out} < input.txt
+pellucid {verb} {out}{" --index IDX" if verb == "answer" else ""} < input.txt
 pellucid {use} {out}
 ```
 

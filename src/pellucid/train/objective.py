@@ -1,24 +1,29 @@
-"""What is minimised: the summed loss of a batch over its real targets, for either kind of model."""
+"""What is minimised: the summed loss of a batch over its real targets, for every kind of model."""
 
 import torch
 from torch import Tensor
 
 from pellucid.config import TrainConfig
 from pellucid.data.batching import Batch
+from pellucid.data.reading import span_of
 from pellucid.model.classifier import Classifier
+from pellucid.model.reader import Reader
 from pellucid.model.transformer import Transformer
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy, linear_cross_entropy
 from pellucid.nn.r_drop import linear_r_drop, r_drop_cross_entropy
+from pellucid.nn.span import span_cross_entropy
+
+Model = Transformer | Classifier | Reader
 
 
-def training_loss(model: Transformer | Classifier, batch: Batch, config: TrainConfig) -> Tensor:
+def training_loss(model: Model, batch: Batch, config: TrainConfig) -> Tensor:
     """What an update goes down by: `batch_loss`, or `r_drop_loss` where it is asked for."""
     if config.r_drop:
         return r_drop_loss(model, batch, config.label_smoothing, config.r_drop)
     return batch_loss(model, batch, config.label_smoothing)
 
 
-def batch_loss(model: Transformer | Classifier, batch: Batch, smoothing: float) -> Tensor:
+def batch_loss(model: Model, batch: Batch, smoothing: float) -> Tensor:
     """The label-smoothed cross-entropy of `batch` in nats, summed over `batch.target_tokens`.
 
     A mean over an update's tokens is this over their number, at any split into micro-batches.
@@ -26,11 +31,14 @@ def batch_loss(model: Transformer | Classifier, batch: Batch, smoothing: float) 
     if isinstance(model, Classifier):
         logits: Tensor = model(batch.source, batch.real_source)
         return label_smoothed_cross_entropy(logits.float(), batch.target[:, 0], smoothing).sum()
+    if isinstance(model, Reader):
+        scores: Tensor = model(batch.source, batch.real_source)
+        return span_cross_entropy(scores, *span_of(batch.target[:, 0]), smoothing).sum()
     hidden, targets = _predictions(model, batch)
-    return linear_cross_entropy(hidden, model.output.weight, targets, smoothing)
+    return linear_cross_entropy(*model.output_bias.join(hidden, model.output.weight, targets), smoothing)
 
 
-def r_drop_loss(model: Transformer | Classifier, batch: Batch, smoothing: float, alpha: float) -> Tensor:
+def r_drop_loss(model: Model, batch: Batch, smoothing: float, alpha: float) -> Tensor:
     """The loss of R-Drop (Liang et al. 2021) in nats, summed over `batch.target_tokens`; see nn/r_drop.py.
 
     Both passes are one, of the batch and the batch once more: each row draws a dropout of its own.
@@ -39,9 +47,10 @@ def r_drop_loss(model: Transformer | Classifier, batch: Batch, smoothing: float,
     if isinstance(model, Classifier):
         logits = torch.stack(model(twice.source, twice.real_source).chunk(2))
         return r_drop_cross_entropy(logits.float(), batch.target[:, 0], smoothing, alpha).sum()
+    assert isinstance(model, Transformer)  # the configuration refuses readers
     hidden, targets = _predictions(model, twice)
-    return linear_r_drop(torch.stack(hidden.chunk(2)), model.output.weight, targets[: len(targets) // 2], smoothing,
-                         alpha)
+    hidden, weight, targets = model.output_bias.join(hidden, model.output.weight, targets[: len(targets) // 2])
+    return linear_r_drop(torch.stack(hidden.chunk(2)), weight, targets, smoothing, alpha)
 
 
 def _predictions(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@ r"""Adam and AdamW (section 5.3; Kingma and Ba 2015; Loshchilov and Hutter 2019)
 gradients before them (Pascanu et al. 2013); their state as named tensors, for checkpoints."""
 
 from collections.abc import Iterable, Sequence
+from inspect import unwrap
 from typing import Any
 
 import torch
@@ -28,6 +29,10 @@ class Adam(torch.optim.Optimizer):
         groups: parameters under "params", and their λ under "weight_decay".
     """
 
+    # Wrapped, as torch has them, they import torch._dynamo, a second of each training's start that nothing here needs.
+    add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
+
     def __init__(self, groups: Iterable[dict[str, Any]], betas: tuple[float, float], epsilon: float,
                  decoupled: bool) -> None:
         super().__init__(groups, {"lr": 0.0, "betas": betas, "eps": epsilon, "decoupled": decoupled})
@@ -41,8 +46,9 @@ class Adam(torch.optim.Optimizer):
                 if not (state := self.state[parameter]):
                     state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
                     state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
-            fast.adam([local(p) for p in trained], [local(p.grad) for p in trained if p.grad is not None],
-                      [{key: local(moment) for key, moment in self.state[p].items()} for p in trained], group)
+            states = [self.state[p] for p in trained]
+            steps, means, squares = ([s[key] for s in states] for key in ("step", "exp_avg", "exp_avg_sq"))
+            fast.adam(local(trained), _gradients(trained), steps, local(means), local(squares), group)
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
@@ -56,13 +62,17 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
 def clip_gradients(parameters: Sequence[Tensor], most: float) -> Tensor:
     r""":math:`g \leftarrow g \cdot \min(1, c / (\lVert g \rVert_2 + 10^{-6}))`, the norm over all parameters together,
     which is given back; c is `most`. Of gradients that are divided among processes, over the parts that are here."""
-    return fast.clip([local(p.grad) for p in parameters if p.grad is not None], most)
+    return fast.clip(_gradients(parameters), most)
 
 
 def scale_gradients(parameters: Sequence[Tensor], norm: float, most: float) -> None:
     """What `clip_gradients` does with gradients of this norm."""
-    gradients = [local(p.grad) for p in parameters if p.grad is not None]
-    torch._foreach_mul_(gradients, min(1.0, most / (norm + 1e-6)))
+    torch._foreach_mul_(_gradients(parameters), min(1.0, most / (norm + 1e-6)))
+
+
+def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Those that there are, as far as this process has them."""
+    return local(p.grad for p in parameters if p.grad is not None)
 
 
 def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

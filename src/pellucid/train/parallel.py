@@ -8,21 +8,20 @@ sum over ranks is the gradient, whatever each of them has.
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.distributed import GradBucket, all_reduce  # type: ignore[attr-defined]
+from torch.distributed import GradBucket  # type: ignore[attr-defined]  # the name that DDP wants in an annotation
+from torch.distributed.distributed_c10d import all_reduce
 from torch.nn.parallel import DistributedDataParallel
 
 from pellucid.config import TrainConfig
 from pellucid.data.batching import Batch
 from pellucid.errors import ConfigError
-from pellucid.model.classifier import Classifier
 from pellucid.model.decoder import DecoderLayer
 from pellucid.model.encoder import EncoderLayer
-from pellucid.model.transformer import Transformer
-from pellucid.train.objective import training_loss
+from pellucid.train.objective import Model, training_loss
 from pellucid.train.world import World
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 class Objective(nn.Module):
     """What an update goes down by, as a module: the engines act where its `forward` begins and ends."""
 
-    def __init__(self, model: Transformer | Classifier, config: TrainConfig) -> None:
+    def __init__(self, model: Model, config: TrainConfig) -> None:
         super().__init__()
         self.model = model
         self.config = config
@@ -108,8 +107,8 @@ def exchanging(objective: nn.Module, is_last: bool) -> Iterator[None]:
         with contextlib.nullcontext() if is_last else objective.no_sync():
             yield
         return
-    for module in _sharded_modules(objective)[:1]:
-        module.set_requires_gradient_sync(is_last)
+    if _is_divided(objective):
+        objective.set_requires_gradient_sync(is_last)
     yield
 
 
@@ -130,4 +129,9 @@ def unsharded(objective: nn.Module) -> Iterator[None]:
 
 def _sharded_modules(objective: nn.Module) -> list["FSDPModule"]:
     """The groups of weights that ranks divide, the objective itself first."""
-    return [module for module in objective.modules() if hasattr(module, "unshard")]  # type: ignore[misc]
+    return [module for module in objective.modules() if _is_divided(module)]
+
+
+def _is_divided(module: nn.Module) -> "TypeGuard[FSDPModule]":
+    """Whether it is such a group."""
+    return hasattr(module, "unshard")

@@ -12,12 +12,13 @@ import contextlib
 import fcntl
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pellucid.config import RunConfig
+from pellucid.config.effects import LANGUAGES
 from pellucid.config.mapping import differences
 from pellucid.data.claims import awaited, share_out
 from pellucid.data.corpus import is_whole, key_of, open_corpus, prepared_folder
@@ -31,6 +32,7 @@ from pellucid.files import check_folder, make_folder, remove_leftovers, write_fo
 from pellucid.model.build import check
 from pellucid.runs.folder import (
     has_begun,
+    held,
     missing_places,
     prepare_tokenizers,
     read_config,
@@ -58,7 +60,7 @@ def prepare(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
     refuse_slim(out)
     made = missing_places(out)
     make_folder(out)
-    with _not_trained(out):
+    with held(out, fcntl.LOCK_SH, "a process is training in this folder"):
         with awaited(out / ".preparing", lambda who: reporter.say(f"waiting for {who}, who begins")):
             splits, tokenizers = _begin(config, out, made, reporter)
         report = {}
@@ -79,7 +81,8 @@ def _begin(config: RunConfig, out: Path, made: Sequence[Path],
         if is_first:
             source_of(config)
             write_config(config, out)
-        changed = [row for row in differences(read_config(out), config) if row[0].startswith(_DECISIVE)]
+        changed = [row for row in differences(read_config(out), config)
+                   if row[0].startswith(_DECISIVE) and row[0] not in LANGUAGES]
         if changed:
             table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
             raise ConfigError("this run folder has other data", where=str(out), why=f"these keys differ:{table}",
@@ -90,18 +93,6 @@ def _begin(config: RunConfig, out: Path, made: Sequence[Path],
         tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
         check_tokenizers(config, tokenizers)
     return splits, tokenizers
-
-
-@contextlib.contextmanager
-def _not_trained(out: Path) -> Iterator[None]:
-    """Keeps training out of the folder while others may prepare there, too."""
-    with (out / ".lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError("a process is training in this folder", where=str(out),
-                              fix="wait for it, or give another --out") from error
-        yield
 
 
 class Preparation:
@@ -125,7 +116,7 @@ class Preparation:
 
     def run(self) -> None:
         """Encodes what nobody else does, until all is there."""
-        dtype = dtype_of(self.tokenizers)
+        dtype = dtype_of(self.tokenizers, self.config.task)
         with self._claim("join"):
             if self.folder.exists() and not is_whole(self.folder, dtype):
                 shutil.rmtree(self.folder)

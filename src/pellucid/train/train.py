@@ -21,7 +21,7 @@ from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
 from pellucid.data.splits import RECORD, Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.errors import CheckpointError, ConfigError, DataError
+from pellucid.errors import CheckpointError, DataError
 from pellucid.files import make_folder, read_json, remove_leftovers, write_json
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import check
@@ -31,6 +31,7 @@ from pellucid.runs.folder import (
     ENDED,
     claim_config,
     has_begun,
+    held,
     missing_places,
     prepare_tokenizers,
     require_own_parts,
@@ -127,13 +128,8 @@ def told_of(session: Session) -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_writer(out: Path) -> Iterator[None]:
-    """Holds the run folder: two runs never write to one. The lock goes with its process, however that ends."""
-    with (out / ".lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigError("another process is training in this folder", where=str(out),
-                              fix="wait for it, or give another --out") from error
+    """Holds the run folder: two runs never write to one."""
+    with held(out, fcntl.LOCK_EX, "another process is training in this folder") as lock:
         os.register_at_fork(after_in_child=lock.close)  # a worker that ends later than this process holds it no longer
         for folder in (out, out / "checkpoints", out / "figures"):
             remove_leftovers(folder)

@@ -14,15 +14,13 @@ from torch.autograd.graph import increment_version
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batch, Batches
 from pellucid.errors import NumericalError
-from pellucid.model.classifier import Classifier
 from pellucid.model.stepper import evaluating
-from pellucid.model.transformer import Transformer
 from pellucid.nn.initialization import seed_of
 from pellucid.precision import products_in
 from pellucid.runs.sharded import is_sharded
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import Progress
-from pellucid.train.objective import batch_loss
+from pellucid.train.objective import Model, batch_loss
 from pellucid.train.optimizer import clip_gradients, scale_gradients, set_learning_rate
 from pellucid.train.parallel import exchanging
 from pellucid.train.parts import as_batches, as_tensors, divide
@@ -35,7 +33,7 @@ class Learner:
     """Everything that an update works with."""
 
     config: RunConfig
-    model: Transformer | Classifier
+    model: Model
     optimizer: torch.optim.Optimizer
     average: MovingAverage | None
     batches: Batches
@@ -175,7 +173,7 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 
 @torch.no_grad()
-def plain_loss(model: Transformer | Classifier, batch: Batch, precision: str) -> float:
+def plain_loss(model: Model, batch: Batch, precision: str) -> float:
     """The summed cross-entropy of a batch without dropout or smoothing, in nats."""
     with evaluating(model), products_in(precision, batch.source.device):
         return batch_loss(model, batch, smoothing=0.0).item()

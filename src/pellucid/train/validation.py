@@ -13,19 +13,24 @@ from pellucid.config import RunConfig
 from pellucid.data.batching import Batch, Batches
 from pellucid.data.corpus import Corpus
 from pellucid.data.examples import validation_examples
+from pellucid.data.reading import question_of
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import ConfigError
 from pellucid.evaluate.classification import classification_statistics
+from pellucid.evaluate.reading import answer_statistics
 from pellucid.evaluate.significance import corpus_score
 from pellucid.evaluate.translation import translation_statistics
 from pellucid.model.classifier import Classifier
+from pellucid.model.reader import Reader
 from pellucid.model.stepper import evaluating
 from pellucid.model.transformer import Transformer
 from pellucid.precision import products_in
 from pellucid.runs.checkpoint import fill
 from pellucid.runs.generate import generate
+from pellucid.runs.reading import read_with
 from pellucid.train.averaging import MovingAverage
+from pellucid.train.objective import Model
 from pellucid.train.parallel import unsharded
 from pellucid.train.parts import as_tensors
 from pellucid.train.update import Learner, plain_loss
@@ -39,8 +44,8 @@ Validation = Callable[[MovingAverage | None], dict[str, float]]
 def make_validation(learner: Learner, tokenizers: Tokenizers, splits: dict[str, Pairs], corpora: dict[str, Corpus],
                     say: Callable[[str], None]) -> Validation:
     """A function that scores the weights of the moving average it is given, or else the model's: loss and perplexity;
-    accuracy and macro-F1 of a classifier; BLEU and exact matches by greedy decoding when one of them is monitored. It
-    says `show_samples` outputs, too.
+    accuracy and macro-F1 of a classifier; exact matches and F1 of a reader; BLEU and exact matches by greedy decoding
+    when one of them is monitored. It says `show_samples` outputs, too.
 
     Raises:
         ConfigError: there is no validation data.
@@ -58,6 +63,9 @@ def make_validation(learner: Learner, tokenizers: Tokenizers, splits: dict[str, 
             if isinstance(model, Classifier):
                 scores |= classifier_scores(learner, corpus, tokenizers)
                 return scores
+            if isinstance(model, Reader):
+                with on_threads(threads):
+                    return scores | reader_scores(learner, list(splits["validation"]), tokenizers)
             with on_threads(threads):  # decoding has threads of its own, and the workers rest
                 if config.train.monitor in ("bleu", "exact"):
                     scores |= decoded_scores(learner, list(splits["validation"]), tokenizers)
@@ -88,7 +96,7 @@ def _batches(model: nn.Module, corpus: Corpus, config: RunConfig, world: World) 
     return (batches[number].to(device) for number in range(world.rank, batches.per_epoch, world.size))
 
 
-def mean_loss(model: Transformer | Classifier, corpus: Corpus, config: RunConfig, precision: str,
+def mean_loss(model: Model, corpus: Corpus, config: RunConfig, precision: str,
               workers: Workers, world: World = ALONE) -> float:
     """The mean cross-entropy of real targets, without smoothing, in nats: each worker takes the next batch, and their
     losses are added in the order of the batches; ranks have every so-manieth of them."""
@@ -115,6 +123,21 @@ def classifier_scores(learner: Learner, corpus: Corpus, tokenizers: Tokenizers) 
              for place, count in enumerate(learner.world.sum(*counts.flatten().tolist())) for _ in range(int(count))]
     statistics = classification_statistics([a for a, _ in pairs], [b for _, b in pairs], names)
     return {name: corpus_score(metric) for name, metric in statistics.items()}
+
+
+def reader_scores(learner: Learner, pairs: list[tuple[str, str]], tokenizers: Tokenizers) -> dict[str, float]:
+    """Exact matches and F1 of the answers, in percent; each rank reads its share."""
+    config, world, model = learner.config, learner.world, learner.model
+    assert isinstance(model, Reader)
+    asked = [question_of(line) for _, line in pairs]
+    mine = slice(world.rank, None, world.size)
+    found = read_with(model, tokenizers, config, ([one.text for one in asked[mine]],
+                                                  [[passage] for passage, _ in pairs[mine]]), learner.precision)
+    texts = [""] * len(pairs)
+    for rank, answers in enumerate(world.gather([one.text for one in found])):
+        texts[rank :: world.size] = answers
+    return {name: corpus_score(metric) for name, metric in answer_statistics(
+        texts, asked, [passage for passage, _ in pairs], config.data.source_language)[0].items()}
 
 
 def decoded_scores(learner: Learner, pairs: list[tuple[str, str]], tokenizers: Tokenizers) -> dict[str, float]:

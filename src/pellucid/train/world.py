@@ -1,8 +1,8 @@
 """The world of a run: one process or, under torchrun, many ranks, which share out the micro-batches of each update.
 
 torchrun starts the ranks, tells them who they are by variables of the environment, and starts them anew when one of
-them is gone. What a run learns follows from the numbers of its micro-batches, and not from who computes them: so ranks
-exchange sums, and nothing else.
+them is gone. What a run learns follows from the numbers of its micro-batches, and not from who computes them: so what
+ranks exchange of it is sums; beside that, before they begin, a few texts that must be the same on all of them.
 """
 
 import contextlib

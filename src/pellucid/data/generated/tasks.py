@@ -7,6 +7,7 @@
 | sort                | numbers                | the same, smallest first                         |
 | adjacent_duplicates | numbers                | label 1 if two equal ones stand side by side, or 0 |
 | grammar             | an English sentence    | the French one (pellucid.data.generated.grammar)           |
+| documents           | a short document       | a question on it (pellucid.data.generated.documents)       |
 
 Numbers run from 1 to `symbols`, lengths evenly from `min_length` to `max_length`. No line of validation or test is in
 another split. Validation and test do not change with the size of the training split.
@@ -21,7 +22,7 @@ from random import Random
 from pellucid.config import Generated, Task
 from pellucid.errors import ConfigError
 
-SplitPairs = dict[str, list[tuple[str, str]]]  # by split: (source, target), or (text, label)
+SplitPairs = dict[str, list[tuple[str, str]]]  # by split: (source, target), or (text, label), or (passage, question)
 Numbers = tuple[int, ...]
 
 
@@ -36,7 +37,7 @@ def generate(generated: Generated, task: Task, seed: int) -> SplitPairs:
         near = difflib.get_close_matches(name, TASKS, n=1)
         raise ConfigError(f"there is no generated task {name}", where="data.generated.task",
                           fix=(f"did you mean {near[0]}? " if near else "") + f"choose {', '.join(TASKS)}")
-    kind = "classification" if name in CLASSIFICATION else "seq2seq"
+    kind = "classification" if name in CLASSIFICATION else "reading" if name in READING else "seq2seq"
     if task != kind:
         raise ConfigError(f"the generated task {name} is {kind}, and the run's task is {task}",
                           where="data.generated.task", fix=f"set task: {kind}")
@@ -77,14 +78,22 @@ def _grammar(generated: Generated, seed: int) -> SplitPairs:
     return {"train": made.train, "validation": made.validation, "test": made.test}
 
 
+def _documents(generated: Generated, seed: int) -> SplitPairs:
+    from pellucid.data.generated.documents import documents
+
+    return documents(_sizes(generated), seed)
+
+
 TASKS: dict[str, Callable[[Generated, int], SplitPairs]] = {
     "copy": _transduction(lambda numbers: numbers),
     "reverse": _transduction(lambda numbers: numbers[::-1]),
     "sort": _transduction(sorted),
     "adjacent_duplicates": _adjacent_duplicates,
     "grammar": _grammar,
+    "documents": _documents,
 }
-CLASSIFICATION = {"adjacent_duplicates"}  # the others are seq2seq
+CLASSIFICATION = {"adjacent_duplicates"}
+READING = {"documents"}  # the others are seq2seq
 
 
 @dataclass(frozen=True)

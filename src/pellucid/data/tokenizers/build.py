@@ -19,6 +19,7 @@ from random import Random
 from pellucid.config import Task, TokenizerConfig
 from pellucid.config.reader import read_dataclass
 from pellucid.data.tokenizers import character, sentencepiece, spacy_words, word
+from pellucid.data.tokenizers.imported import ImportedTokenizer
 from pellucid.data.tokenizers.interface import Tidy, Tokenizer, sentinels
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.data.tokenizers.vocabulary import Rule, VocabularyTokenizer, frequent, tokens_from
@@ -104,8 +105,8 @@ class Tokenizers:
 
 def _file_names(config: TokenizerConfig, shared: bool, labels: tuple[str, ...]) -> list[str]:
     """The file of the source side, and of the target side where it has one of its own."""
-    ending = "model" if config.kind == "sentencepiece" else "vocab.json"
-    sides = ["shared"] if shared else ["source"] if labels else ["source", "target"]
+    ending = {"sentencepiece": "model", "imported": "pieces.json"}.get(config.kind, "vocab.json")
+    sides = ["shared"] if shared and config.kind != "imported" else ["source"] if labels else ["source", "target"]
     return [f"{side}.{ending}" for side in sides]
 
 
@@ -121,8 +122,13 @@ def train_tokenizers(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], 
         CheckpointError: `config.path` holds no whole tokenizer.
     """
     labels = _labels(pairs) if task == "classification" else ()
+    if task == "reading":
+        config = dataclasses.replace(config, shared=True)
     if config.path is not None:
         return _reused(config.path, labels)
+    if config.kind == "imported":
+        raise ConfigError("a tokenizer of kind imported cannot be trained", where="tokenizer.kind",
+                          fix="`pellucid import` makes one; start from its run with train.initialize_from")
     config = dataclasses.replace(config, shared=config.shared and not labels)
     train = _train_sentencepiece if config.kind == "sentencepiece" else _train_vocabularies
     trained = train(config, pairs, 1 if labels else 2)
@@ -242,10 +248,12 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     names = _file_names(config, shared, labels)
     contents = [_content(folder / name) for name in names]
     tidy = Tidy(config.lowercase, config.strip_punctuation)
-    rules = [] if config.kind == "sentencepiece" else _rules(config)[:1 if labels else 2]
+    rules = [] if config.kind in ("sentencepiece", "imported") else _rules(config)[:1 if labels else 2]
     try:
         if config.kind == "sentencepiece":
             trained: list[Tokenizer] = [SentencePieceTokenizer(content, tidy) for content in contents]
+        elif config.kind == "imported":
+            trained = [ImportedTokenizer(content, tidy) for content in contents]
         else:
             tokens = [tokens_from(content) for content in contents]
             trained = _from_tokens([tokens[0], tokens[-1]][: len(rules)], rules, config)

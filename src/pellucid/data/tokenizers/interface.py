@@ -25,6 +25,11 @@ class Tokenizer(Protocol):
     def size(self) -> int:
         """The number of ids, the four special ones among them."""
 
+    @property
+    def forced(self) -> tuple[int, ...]:
+        """The ids that every output begins with, and every text that is encoded: of its language, say; none for most.
+        They say nothing."""
+
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without beginning or end."""
 

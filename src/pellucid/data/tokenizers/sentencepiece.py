@@ -54,6 +54,10 @@ class SentencePieceTokenizer:
     def size(self) -> int:
         return int(self._processor.get_piece_size())
 
+    @property
+    def forced(self) -> tuple[int, ...]:
+        return ()
+
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._processor.encode(self._tidy(text))
         return ids

@@ -37,6 +37,10 @@ class VocabularyTokenizer:
     def size(self) -> int:
         return len(self._texts)
 
+    @property
+    def forced(self) -> tuple[int, ...]:
+        return ()
+
     def encode(self, text: str) -> list[int]:
         return [self._ids.get(token, UNK) for token in self._rule.split(self._tidy(text))]
 

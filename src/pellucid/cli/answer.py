@@ -1,0 +1,69 @@
+"""pellucid answer RUN --index IDX ["…"]"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from pellucid.cli.arguments import parse
+
+_AT_ONCE = 64  # questions whose passages are held together
+
+
+@dataclass
+class Answer:
+    """Answers from your documents: a run of task reading finds, in the passages that fit best, what answers a question.
+
+    An answer is always a piece of a document, and stands with its place there and a tab between; where the passages do
+    not tell, the line says so. The score is a probability by the model, which may be wrong.
+    For example: pellucid answer runs/reading-zh --index idx "桥是谁建的？"
+    """
+
+    run: tyro.conf.Positional[Path]
+    """a run folder"""
+    index: str
+    """the folder of the index, or qdrant://HOST:PORT/COLLECTION"""
+    question: tyro.conf.Positional[str] = "-"
+    """what is asked; one a line of standard input if left out"""
+    k: int = 5
+    """the most passages that are read"""
+    json: bool = False
+    """one JSON object a line: question, answer, score, document, start, end, passages"""
+
+
+def main(program: str, words: Sequence[str]) -> int:
+    """Answers the question, or each line of standard input."""
+    arguments = parse(Answer, program, words)
+    from pellucid.cli.lines import answer_lines
+    from pellucid.retrieve.index import open_index
+    from pellucid.retrieve.retriever import check_question
+    from pellucid.runs.answers import answers
+    from pellucid.runs.run import load
+
+    check_question(arguments.question, arguments.k)
+    run, index = load(arguments.run), open_index(arguments.index)
+
+    def of_lines(questions: Sequence[str], _: int) -> Iterator[str]:
+        for begin in range(0, len(questions), _AT_ONCE):
+            for one in answers(run, index, questions[begin : begin + _AT_ONCE], arguments.k):
+                if arguments.json:
+                    yield json.dumps(one.to_mapping(), ensure_ascii=False)
+                elif one.place is None:
+                    yield "no answer in the passages" if one.question.strip() else ""
+                else:
+                    document, start, end = one.place
+                    yield f"{_plain(one.found.text)}\t{_plain(document)}[{start}:{end}]\t{one.found.score:.4f}"
+
+    if arguments.question == "-":
+        answer_lines(None, None, of_lines)
+    else:
+        print("\n".join(of_lines([arguments.question], 0)))
+    return 0
+
+
+def _plain(text: str) -> str:
+    """On one line, without control characters, which a terminal would obey."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+", " ", text)

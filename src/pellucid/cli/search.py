@@ -1,0 +1,116 @@
+"""pellucid search IDX ["…"]"""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from pellucid.cli.arguments import parse
+from pellucid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pellucid.retrieve.retriever import Found
+
+
+@dataclass
+class Search:
+    """The passages of an index that fit a question best, each with its document, its place there and its score.
+
+    Fits best by BM25: it holds the rarest words of the question, often, and little else. Nothing is understood: a
+    passage that says the same in other words is not found. For example: pellucid search idx "who built the bridge?"
+    """
+
+    index: tyro.conf.Positional[str]
+    """the folder of the index, or qdrant://HOST:PORT/COLLECTION"""
+    question: tyro.conf.Positional[str] = "-"
+    """what is looked for; one a line of standard input if left out"""
+    k: int = 5
+    """the most passages that are shown"""
+    json: bool = False
+    """print a line of JSON for each question"""
+
+
+def main(program: str, words: Sequence[str]) -> int:
+    """Answers the question, or each line of standard input."""
+    arguments = parse(Search, program, words)
+    from pellucid.cli.lines import answer_lines
+    from pellucid.retrieve.index import open_index
+
+    opened = open_index(arguments.index)
+
+    def answers(question: str) -> Iterator[str]:
+        found = opened.search(question, arguments.k)
+        return iter([_json(question, found)]) if arguments.json else _lines(question, found)
+
+    def of_lines(questions: Sequence[str], first: int) -> Iterator[str]:
+        for number, question in enumerate(questions, start=first + 1):
+            try:
+                if not arguments.json:
+                    yield from [""] * (number > 1) + [_plain(question)[:200]]
+                yield from answers(question)
+            except ConfigError as error:
+                error.where = error.where or f"standard input:{number}"
+                raise
+
+    if arguments.question == "-":
+        answer_lines(None, None, of_lines)
+    else:
+        print("\n".join(answers(arguments.question)))
+    return 0
+
+
+def _json(question: str, found: Sequence["Found"]) -> str:
+    from pellucid.retrieve.terms import marks
+
+    passages: list[dict[str, Any]] = [
+        {"document": one.passage.document, "title": one.passage.title, "start": one.passage.start,
+         "end": one.passage.end, "score": one.score, "text": one.passage.text,
+         "matched": [[one.passage.start + start, one.passage.start + end]
+                     for start, end in marks(question, one.passage.text)]} for one in found]
+    return json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
+
+
+def _lines(question: str, found: Sequence["Found"]) -> Iterator[str]:
+    """For people: a head for each passage, and below it the text with what matched marked."""
+    from pellucid.retrieve.terms import marks
+
+    begin, end = ("\x1b[1;4m", "\x1b[0m") if sys.stdout.isatty() else ("[", "]")
+    width = min(shutil.get_terminal_size().columns, 100)
+    if not found:
+        yield "no passage has a word or character of the question"
+    for number, one in enumerate(found, start=1):
+        passage = one.passage
+        title = f"  {_plain(passage.title)}" * bool(passage.title)
+        yield f"{number}. {_plain(passage.document)}[{passage.start}:{passage.end}]{title}  score {one.score:.2f}"
+        parts, done = list[str](), 0
+        for start, stop in marks(question, passage.text):
+            parts += [_plain(passage.text[done:start]), begin, _plain(passage.text[start:stop]), end]
+            done = stop
+        parts.append(_plain(passage.text[done:]))
+        yield from _wrapped("".join(parts), width)
+
+
+def _plain(text: str) -> str:
+    """Without control characters, which a terminal would obey; line breaks become spaces."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+", " ", text)
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    """The text in lines of at most so many columns, indented; marks take none."""
+    from pellucid.language import columns
+
+    line, used = "", 0
+    for piece in re.findall(r"\x1b\[[0-9;]*m|\s+|[\u2e80-\uffef]|[^\s\x1b\u2e80-\uffef]+", text):
+        size = 0 if piece.startswith("\x1b") else columns(piece)
+        if used + size > width - 3 and used:
+            yield f"   {line.rstrip()}"
+            line, used, piece = "", 0, piece.lstrip()
+            size = columns(piece)
+        line, used = line + piece, used + size
+    if line.strip():
+        yield f"   {line.rstrip()}"

@@ -1,0 +1,89 @@
+"""pellucid serve RUN [RUN …]"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import tyro
+
+from pellucid.cli.arguments import parse_with_overrides, refuse_other_keys
+from pellucid.errors import ConfigError
+
+
+@dataclass
+class Serve:
+    """Answers over HTTP: LibreTranslate's clients at /translate, /detect and /languages, and all that a run can do at
+    /v1; /openapi.json says how. For example: pellucid serve runs/demo
+
+    Search options as --decode.key value hold for all runs: beam_size, length_penalty, max_length, precision and others.
+    """
+
+    run: tyro.conf.Positional[tuple[Path, ...]]
+    """run folders; several make several pairs of languages"""
+    languages: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """the languages of a run, such as en-de; once for each run, in their order; those that it was trained with if left
+    out"""
+    host: str = "127.0.0.1"
+    """the address to listen on; 0.0.0.0 is everybody's"""
+    port: int = 5000
+    """the port to listen on; 0 takes one that is free"""
+    page: bool = False
+    """also serve the page that looks inside, at /"""
+    api_keys: Path | None = None
+    """a file of keys, one a line; whoever asks must give one"""
+    characters: int = 5000
+    """the most that a text may have; 0 takes this limit away, and those below"""
+    texts: int = 128
+    """the most that a request may have"""
+    requests_per_minute: int = 600
+    """the most that a client may make"""
+    timeout: float = 30.0
+    """seconds in which a request is answered, or told that it is not"""
+    queue: float = 5.0
+    """seconds of predicted work that may wait; what is more is told to come again"""
+
+
+def main(program: str, words: Sequence[str]) -> int:
+    """Serves until it is told to stop."""
+    arguments, overrides = parse_with_overrides(Serve, program, words)
+    refuse_other_keys(program, overrides)
+    require_extra()
+    from pellucid.serve.keys import Keys, read_keys
+    from pellucid.serve.limits import Limits
+    from pellucid.serve.server import serve
+
+    if not arguments.run:
+        raise ConfigError("give at least one run folder", where=program)
+    if arguments.page and arguments.api_keys:
+        raise ConfigError("the page sends no key, and could ask for nothing", where="--page",
+                          fix="leave --page or --api-keys out; pellucid play serves the page on this machine alone")
+    limits = Limits(characters=arguments.characters, texts=arguments.texts, seconds=arguments.timeout,
+                    requests_per_minute=arguments.requests_per_minute, queue_seconds=arguments.queue)
+    _tell_of_exposure(arguments.host, arguments.api_keys)
+    keys = read_keys(arguments.api_keys) if arguments.api_keys else Keys()
+    serve(arguments.run, arguments.languages, limits, keys, (arguments.host, arguments.port), arguments.page,
+          overrides.get("decode", {}))
+    return 0
+
+
+def require_extra() -> None:
+    """Makes sure that what a server stands on is installed.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    lacking = [name for name in ("starlette", "uvicorn", "httptools") if find_spec(name) is None]
+    if lacking:
+        raise ConfigError(f"a server needs {' and '.join(lacking)}", fix="pip install 'pellucid[serve]'")
+
+
+def _tell_of_exposure(host: str, keys: Path | None) -> None:
+    """What it means to listen on an address that is not this machine's own."""
+    from pellucid.serve.guard import is_of_this_machine
+
+    if not is_of_this_machine(host):
+        who = "whoever has a key" if keys else "anybody, without a key (see --api-keys),"
+        print(f"pellucid: {host} can be reached from other machines: {who} may ask, and what they send is not "
+              "encrypted; put a proxy with TLS before it", file=sys.stderr)

@@ -1,0 +1,160 @@
+"""Tokenizers that were made elsewhere: a tokenizer.json, or Marian's two models of SentencePiece with one vocabulary.
+
+Their pieces stay, and get other numbers: the four special ids are ours. The file says which piece has which id.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol, final
+
+from pellucid.data.tokenizers.interface import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Tidy
+from pellucid.errors import ConfigError
+
+_LANGUAGE = re.compile(r">>[^<>\s]{1,20}<<")  # what Marian's multilingual models read before a text
+_SAID = re.compile(r"__[a-z]{2,3}__")  # what M2M100 begins an output with
+_SPACE = "▁"
+
+
+class Backend(Protocol):
+    """Text to pieces and back."""
+
+    def split(self, text: str) -> list[str]:
+        """The pieces of a text."""
+
+    def join(self, pieces: Sequence[str]) -> str:
+        """The text of pieces."""
+
+
+@final
+class SentencePieces:
+    """One of Marian's models; a code of a language before the text is a piece of its own."""
+
+    def __init__(self, model: bytes, pieces: Sequence[str]) -> None:
+        import sentencepiece
+
+        try:
+            self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise ValueError(f"this is no SentencePiece model: {error}") from error
+        self._languages = {piece for piece in pieces if _LANGUAGE.fullmatch(piece)}
+
+    def split(self, text: str) -> list[str]:
+        found = _LANGUAGE.match(text)
+        code = [found[0]] if found and found[0] in self._languages else []
+        pieces: list[str] = self._processor.encode(text[len(code[0]):].lstrip() if code else text, out_type=str)
+        return code + pieces
+
+    def join(self, pieces: Sequence[str]) -> str:
+        return "".join(piece for piece in pieces if not _SAID.fullmatch(piece)).replace(_SPACE, " ").strip()
+
+
+@final
+class TokenizersPieces:
+    """A tokenizer.json, by the package `tokenizers`; a text that spells a special token is plain text."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        try:
+            from tokenizers import Tokenizer
+        except ImportError as error:
+            raise ConfigError("this tokenizer needs the package tokenizers", where="tokenizer",
+                              fix="pip install pellucid[interop]") from error
+        try:
+            self._tokenizer: Any = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
+        except Exception as error:  # of a class of its own
+            raise ValueError(f"this is no tokenizer.json: {error}") from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True
+
+    def split(self, text: str) -> list[str]:
+        pieces: list[str] = self._tokenizer.encode(text, add_special_tokens=False).tokens
+        return pieces
+
+    def join(self, pieces: Sequence[str]) -> str:
+        ids = [self._tokenizer.token_to_id(piece) for piece in pieces]
+        return str(self._tokenizer.decode([i for i in ids if i is not None], skip_special_tokens=True))
+
+
+@final
+class ImportedTokenizer:
+    """Pieces of a backend under our ids.
+
+    Args:
+        content: of the file that `imported_content` made.
+        tidy: goes before the backend.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+
+    def __init__(self, content: bytes, tidy: Tidy) -> None:
+        about = json.loads(content)
+        if not isinstance(about, dict) or not about.keys() >= {"pieces", "before", "after"}:
+            raise ValueError("it has other keys")
+        self._pieces = about["pieces"]
+        names = [*self._pieces, *about["before"], *about["after"]] if isinstance(self._pieces, list) else [0]
+        if not all(isinstance(piece, str) for piece in names) or len(self._pieces) < len(SPECIALS):
+            raise ValueError("the pieces are no list of strings")
+        self._backend: Backend = (TokenizersPieces(about["tokenizers"]) if "tokenizers" in about else
+                                  SentencePieces(base64.b64decode(about["sentencepiece"]), self._pieces))
+        self._content, self._tidy = content, tidy
+        self._ids = {piece: i for i, piece in enumerate(self._pieces) if i not in (PAD, BOS, EOS)}
+        special = {about["unknown"]: UNK, about["beginning"]: BOS, about["end"]: EOS} | self._ids
+        self._before, self._after = ([special[piece] for piece in about[side]] for side in ("before", "after"))
+        self._forced = tuple(self._before) if about.get("forced") is True else ()
+        self._silent = {PAD, BOS, EOS, *self._forced}
+
+    @property
+    def size(self) -> int:
+        return len(self._pieces)
+
+    @property
+    def forced(self) -> tuple[int, ...]:
+        return self._forced
+
+    def encode(self, text: str) -> list[int]:
+        return [*self._before, *(self._ids.get(piece, UNK) for piece in self._backend.split(self._tidy(text))),
+                *self._after]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._backend.join([UNKNOWN if i == UNK else self._pieces[i] for i in ids if i not in self._silent])
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self._pieces[i] for i in ids]
+
+    def unknown(self, text: str) -> list[str]:
+        return [piece for piece in self._backend.split(self._tidy(text)) if piece not in self._ids]
+
+    def spellings(self) -> list[str]:
+        return [piece.replace(_SPACE, " ") if i >= len(SPECIALS) and i not in self._silent else ""
+                for i, piece in enumerate(self._pieces)]
+
+    def spelled(self, text: str) -> str:
+        return " " + self._tidy(text)
+
+    def serialized(self) -> bytes:
+        return self._content
+
+
+def imported_content(pieces: Sequence[str], edges: tuple[Sequence[str], Sequence[str]],
+                     specials: tuple[str, str, str], backend: dict[str, Any] | bytes, forced: bool = False) -> bytes:
+    """What an `ImportedTokenizer` is made of.
+
+    Args:
+        pieces: in the order of our ids, the four special ones first, by our names.
+        edges: the pieces before and behind each text.
+        specials: their names of unknown, beginning and end.
+        backend: a tokenizer.json, or a model of SentencePiece.
+        forced: whether every output begins with the pieces before a text.
+    """
+    name = {"sentencepiece": base64.b64encode(backend).decode()} if isinstance(backend, bytes) else {
+        "tokenizers": backend}
+    about = {"pieces": list(pieces), "before": list(edges[0]), "after": list(edges[1]),
+             **({"forced": True} if forced else {}),
+             **dict(zip(("unknown", "beginning", "end"), specials, strict=True)), **name}
+    return json.dumps(about, ensure_ascii=False).encode("utf-8")

@@ -1,0 +1,143 @@
+"""Which model of ours a config.json of transformers describes; what has no counterpart here is refused by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pellucid.config import ModelConfig
+from pellucid.errors import CheckpointError
+from pellucid.interop.reading import Fields
+
+_PLAIN = {"relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh",
+          "gelu_pytorch_tanh": "gelu_tanh", "silu": "swish", "swish": "swish"}
+_MOST_POSITIONS = 2**16
+_T5 = _PLAIN | {"gated-gelu": "geglu_tanh", "gated-gelu_new": "geglu_tanh", "gated-gelu_python": "geglu",
+                "gated-silu": "swiglu"}
+
+
+@dataclass(frozen=True)
+class Family:
+    """How a class of theirs is read.
+
+    Attributes:
+        model: its config.json as a configuration of ours.
+        is_classifier: it labels texts.
+    """
+
+    model: Callable[[Fields], ModelConfig]
+    is_classifier: bool = False
+
+
+def _bart(fields: Fields, residual: str, position: str, embedding_norm: bool) -> ModelConfig:
+    """Of BART's family."""
+    is_m2m100 = fields.values.get("model_type") == "m2m_100"
+    fields.same("encoder_attention_heads", "decoder_attention_heads")
+    fields.same("encoder_ffn_dim", "decoder_ffn_dim")
+    return ModelConfig(
+        d_model=fields.number("d_model"), n_heads=fields.number("encoder_attention_heads"),
+        d_ff=fields.number("encoder_ffn_dim"), encoder_layers=fields.number("encoder_layers"),
+        decoder_layers=fields.number("decoder_layers"), position=position, residual=residual,
+        feed_forward=fields.one_of("activation_function", "relu" if is_m2m100 else "gelu", _PLAIN),
+        embedding_norm=embedding_norm, tie_embeddings=scales_input(fields), output_bias=True,
+        max_length=fields.number("max_position_embeddings", 1024), dropout=_dropout(fields, "dropout"))
+
+
+def scales_input(fields: Fields) -> bool:
+    """Whether one of BART's family multiplies its embeddings by √D."""
+    return fields.flag("scale_embedding", fields.values.get("model_type") == "m2m_100")
+
+
+def _marian(fields: Fields) -> ModelConfig:
+    if fields.flag("normalize_before", False) or fields.flag("normalize_embedding", False):
+        raise CheckpointError("this Marian normalises where Marian does not", where=str(fields.where))
+    if not fields.flag("share_encoder_decoder_embeddings", True):
+        raise CheckpointError("share_encoder_decoder_embeddings is false, which cannot be imported yet",
+                              where=str(fields.where), why="its two sides have vocabularies of their own")
+    return _bart(fields, "post", "sinusoidal", embedding_norm=False)
+
+
+def _m2m100(fields: Fields) -> ModelConfig:
+    """And NLLB: its sinusoids have steps of their own, and become a table."""
+    if fields.number("max_position_embeddings", 1024) > _MOST_POSITIONS:
+        raise fields.wrong("max_position_embeddings", f"at most {_MOST_POSITIONS}")
+    return _bart(fields, "pre", "learned", embedding_norm=False)
+
+
+def _t5(fields: Fields) -> ModelConfig:
+    """Of T5's family."""
+    width, heads, keys = fields.number("d_model"), fields.number("num_heads"), fields.number("d_kv", 64)
+    if (fields.number("relative_attention_num_buckets", 32), fields.number(
+            "relative_attention_max_distance", 128)) != (32, 128):
+        raise fields.wrong("relative_attention_num_buckets", "32, up to a distance of 128")
+    kind, inner = fields.one_of("feed_forward_proj", "relu", _T5), fields.number("d_ff")
+    epsilon, layers = fields.real("layer_norm_epsilon", 1e-6), fields.number("num_layers")
+    return ModelConfig(
+        d_model=width, n_heads=heads, d_head=None if heads * keys == width else keys,
+        d_ff=round(1.5 * inner) if "glu" in kind else inner, encoder_layers=layers,
+        decoder_layers=fields.number("num_decoder_layers", layers), position="t5", norm="rmsnorm",
+        norm_epsilon=None if epsilon == 1e-6 else epsilon, residual="pre", feed_forward=kind, biases=False,
+        output_bias=True, tie_embeddings=scales_output(fields), max_length=1024,
+        dropout=_dropout(fields, "dropout_rate"))
+
+
+def scales_output(fields: Fields) -> bool:
+    """Whether a T5 divides its last hidden states by √D: UMT5 does and mT5 does not; T5 itself does where its two
+    embeddings were meant to be one."""
+    kind = fields.values.get("model_type")
+    if kind == "t5":
+        return fields.flag("scale_decoder_outputs", fields.flag("tie_word_embeddings", True))
+    return kind == "umt5"
+
+
+def _bert(fields: Fields) -> ModelConfig:
+    """BERT, and RoBERTa, whose first two positions nothing has."""
+    if fields.values.get("position_embedding_type", "absolute") != "absolute":
+        raise fields.wrong("position_embedding_type", "absolute")
+    rows = fields.number("max_position_embeddings", 512)
+    return _encoder(fields, ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers"),
+                    fields.one_of("hidden_act", "gelu", _PLAIN), fields.real("layer_norm_eps", 1e-12),
+                    rows - 2 if "roberta" in str(fields.values.get("model_type")) else rows)
+
+
+def _distilbert(fields: Fields) -> ModelConfig:
+    if fields.flag("sinusoidal_pos_embds", False):
+        raise fields.wrong("sinusoidal_pos_embds", "false")
+    return _encoder(fields, ("dim", "n_heads", "hidden_dim", "n_layers"),
+                    fields.one_of("activation", "gelu", _PLAIN), 1e-12,
+                    fields.number("max_position_embeddings", 512))
+
+
+def _encoder(fields: Fields, names: tuple[str, str, str, str], kind: str, epsilon: float, rows: int) -> ModelConfig:
+    width, heads, inner, layers = (fields.number(name) for name in names)
+    is_distilled = names[0] == "dim"
+    return ModelConfig(d_model=width, n_heads=heads, d_ff=inner, encoder_layers=layers, position="learned",
+                       residual="post", feed_forward=kind, embedding_norm=True, pooling="first",
+                       norm_epsilon=None if epsilon == 1e-5 else epsilon, max_length=rows,
+                       head_activation="relu" if is_distilled else "tanh",
+                       dropout=_dropout(fields, "dropout" if is_distilled else "hidden_dropout_prob"))
+
+
+def _dropout(fields: Fields, name: str) -> float:
+    """On sub-layers; that on attention is not taken over."""
+    return fields.real(name, 0.1)
+
+
+FAMILIES = {
+    "marian": Family(_marian), "bart": Family(lambda fields: _bart(fields, "post", "learned", embedding_norm=True)),
+    "blenderbot": Family(lambda fields: _bart(fields, "pre", "learned", embedding_norm=False)),
+    "mbart": Family(lambda fields: _bart(fields, "pre", "learned", embedding_norm=True)), "m2m_100": Family(_m2m100),
+    "t5": Family(_t5), "mt5": Family(_t5), "umt5": Family(_t5),
+    "bert": Family(_bert, is_classifier=True), "roberta": Family(_bert, is_classifier=True),
+    "xlm-roberta": Family(_bert, is_classifier=True), "distilbert": Family(_distilbert, is_classifier=True)}
+
+
+def family_of(fields: Fields) -> tuple[str, Family]:
+    """The family by its name.
+
+    Raises:
+        CheckpointError: none of those that can be imported.
+    """
+    kind = fields.values.get("model_type")
+    if kind not in FAMILIES:
+        raise CheckpointError(f"model_type {str(kind)[:40]!r} cannot be imported", where=str(fields.where),
+                              why=f"those that can are {', '.join(FAMILIES)}")
+    return str(kind), FAMILIES[str(kind)]

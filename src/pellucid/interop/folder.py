@@ -1,0 +1,59 @@
+"""Folders that are written for others: whole at once, and never over something."""
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pellucid.errors import ConfigError
+from pellucid.files import make_folder, output_errors
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written for others.
+
+    Attributes:
+        what: what it is, in the words of who reads it.
+        files: their names, with their bytes.
+        notes: what is otherwise there than here, a sentence each.
+    """
+
+    what: str
+    files: dict[str, int]
+    notes: tuple[str, ...]
+
+
+def refuse_existing(out: Path) -> None:
+    """Raises a ConfigError if there is something at `out`."""
+    if os.path.lexists(out):
+        raise ConfigError("there is something already", where=str(out), fix="give another --out: nothing is replaced")
+
+
+@contextlib.contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill, which gets the name `out` when the block ends, and goes when it fails.
+
+    Raises:
+        ConfigError: there is something at `out`.
+        OutputError: disk full, no permission.
+    """
+    refuse_existing(out)
+    make_folder(out.absolute().parent)
+    temporary = out.absolute().with_name(f".tmp-{uuid.uuid4().hex}-{out.name}")
+    with output_errors(out):
+        try:
+            temporary.mkdir()
+            yield temporary
+            temporary.rename(out)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """The bytes of each file below a folder, by its name in there."""
+    return {path.relative_to(folder).as_posix(): path.stat().st_size
+            for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -1,0 +1,131 @@
+"""The tokenizer of a folder of transformers: its pieces by their ids, and how it splits a text."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pellucid.config import TokenizerConfig
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.data.tokenizers.imported import ImportedTokenizer, TokenizersPieces, imported_content
+from pellucid.data.tokenizers.interface import Tidy
+from pellucid.errors import CheckpointError
+from pellucid.interop.reading import read_mapping
+from pellucid.interop.vocabulary import Rows, in_our_order
+
+# The languages of M2M100 and of its successors for WMT21, in the order of their ids.
+_OF_M2M100 = (
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr "
+    "ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa "
+    "pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu")
+_OF_WMT21 = "en ha is ja cs ru zh de"
+_MARIAN = ("vocab.json", "source.spm", "target.spm")
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A tokenizer as it was found.
+
+    Attributes:
+        pieces: by their ids.
+        unknown: the id of what it does not know; None where it knows everything.
+        before, after: ids that it puts around a text.
+        first: what every output begins with; None where they are free.
+        backends: of the source and the target: a tokenizer.json, or models of SentencePiece.
+    """
+
+    pieces: list[str]
+    unknown: int | None
+    before: list[int]
+    after: list[int]
+    backends: tuple[dict[str, Any] | bytes, dict[str, Any] | bytes]
+    first: list[int] | None = None
+
+    def tokenizers(self, rows: Rows, labels: tuple[str, ...]) -> Tokenizers:
+        """Ours, with the ids of `rows`; the special tokens at the edges that we set ourselves are left out."""
+        specials = rows.order[:4]
+        pieces = in_our_order(self.pieces, rows)
+        # A text gets an eos behind it here, or to be classified a bos before it.
+        before = self.before[1:] if labels else self.before
+        after = self.after if labels or not self.after else self.after[:-1]
+        names = tuple(self.pieces[i] if i is not None else "" for i in specials[1:])
+        edges = [(before, after), (before, after) if self.first is None else (self.first, [])]
+        sides = [ImportedTokenizer(imported_content(
+            pieces, ([self.pieces[i] for i in left], [self.pieces[i] for i in right]), (names[0], names[1], names[2]),
+            backend, forced), Tidy(False, False)) for backend, (left, right), forced in zip(
+                self.backends[:1 if labels else 2], edges, (False, bool(self.first)), strict=False)]
+        config = TokenizerConfig(kind="imported", vocab_size=max(len(pieces), 5), shared=not labels)
+        return Tokenizers(config, sides[0], sides[-1], shared=not labels, labels=labels)
+
+
+def read_tokenizer(folder: Path, kind: str) -> Foreign:
+    """The tokenizer of a folder.
+
+    Raises:
+        CheckpointError: its files are missing or damaged.
+        ConfigError: the package tokenizers is not installed.
+    """
+    if kind == "m2m_100" and not (folder / "tokenizer.json").is_file():
+        return _m2m100(folder)
+    if kind == "marian" and all((folder / name).is_file() for name in _MARIAN):
+        return _marian(folder)
+    return _tokenizer_json(folder / "tokenizer.json")
+
+
+def _marian(folder: Path) -> Foreign:
+    vocabulary = read_mapping(folder / "vocab.json")
+    pieces = _by_id(vocabulary, folder / "vocab.json")
+    models = [(folder / name).read_bytes() for name in _MARIAN[1:]]
+    end = vocabulary.get("</s>")
+    if end is None:
+        raise CheckpointError("the vocabulary has no </s>", where=str(folder / "vocab.json"))
+    return Foreign(pieces, vocabulary.get("<unk>"), [], [end], (models[0], models[1]))
+
+
+def _m2m100(folder: Path) -> Foreign:
+    """Behind the pieces of its file come the languages, which it does not name."""
+    vocabulary, about = read_mapping(folder / "vocab.json"), folder / "tokenizer_config.json"
+    pieces = _by_id(vocabulary, folder / "vocab.json")
+    of_2021 = about.is_file() and read_mapping(about).get("language_codes") == "wmt21"
+    pieces += [f"__{code}__" for code in (_OF_WMT21 if of_2021 else _OF_M2M100).split()]
+    end, path = vocabulary.get("</s>"), folder / "sentencepiece.bpe.model"
+    if end is None:
+        raise CheckpointError("the vocabulary has no </s>", where=str(folder / "vocab.json"))
+    if not path.is_file():
+        raise CheckpointError("a file is missing", where=str(path))
+    model = path.read_bytes()
+    return Foreign(pieces, vocabulary.get("<unk>"), [], [end], (model, model))
+
+
+def _tokenizer_json(path: Path) -> Foreign:
+    if not path.is_file():
+        raise CheckpointError("a file is missing", where=str(path),
+                              fix="AutoTokenizer.from_pretrained(…).save_pretrained(…) writes it")
+    content = read_mapping(path)
+    try:
+        TokenizersPieces(content)
+    except ValueError as error:
+        raise CheckpointError("the tokenizer cannot be read", where=str(path), why=str(error)[:200]) from error
+    from tokenizers import Tokenizer
+
+    theirs = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
+    vocabulary = theirs.get_vocab(with_added_tokens=True)
+    alone, whole = (theirs.encode("a", add_special_tokens=edges).ids for edges in (False, True))
+    at = next((i for i in range(len(whole)) if whole[i:i + len(alone)] == alone), len(whole))
+    model = content.get("model") if isinstance(content.get("model"), dict) else {}
+    unknown = (model or {}).get("unk_token")
+    number = (model or {}).get("unk_id") if unknown is None else vocabulary.get(unknown)
+    return Foreign(_by_id(vocabulary, path), vocabulary.get("<unk>") if number is None else number, whole[:at],
+                   whole[at + len(alone):], (content, content))
+
+
+def _by_id(vocabulary: dict[str, Any], path: Path) -> list[str]:
+    """The pieces in the order of their ids, which must be all different; gaps get a name."""
+    ids = list(vocabulary.values())
+    if not ids or not all(type(i) is int and 0 <= i < 2**24 for i in ids) or len(set(ids)) != len(ids):
+        raise CheckpointError("the vocabulary is damaged", where=str(path),
+                              why="its ids are not numbers, all different")
+    pieces = [f"<unused {i}>" for i in range(1 + max(ids))]
+    for piece, i in vocabulary.items():
+        pieces[i] = piece
+    return pieces

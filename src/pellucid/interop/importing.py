@@ -1,0 +1,158 @@
+"""A folder of transformers becomes a run: read as data, checked against the model that it describes, and written whole.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pellucid.config import DataConfig, DecodeConfig, ModelConfig, RunConfig, TrainConfig
+from pellucid.errors import CheckpointError, ConfigError
+from pellucid.files import sha256
+from pellucid.interop import returning
+from pellucid.interop.families import Family, family_of
+from pellucid.interop.foreign_tokenizer import Foreign, read_tokenizer
+from pellucid.interop.incoming import has_head, has_positions, to_ours
+from pellucid.interop.languages import MANY, Pair, around, pair_of
+from pellucid.interop.reading import Fields, read_config, read_mapping, read_weights
+from pellucid.interop.run_folder import write_run
+from pellucid.interop.vocabulary import Rows, rows_of
+from pellucid.runs.checkpoint import check_weights
+from pellucid.runs.run import build_model
+from pellucid.runs.tensors import shapes_of
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became a run.
+
+    Attributes:
+        what: the class that it was.  parameters: how many numbers it has.
+        notes: what is otherwise here than there, a sentence each.
+    """
+
+    what: str
+    parameters: int
+    notes: tuple[str, ...]
+
+
+def import_run(folder: Path, out: Path, languages: str | None = None) -> Imported:
+    """Writes a run with the weights, the tokenizer and the search of the model in `folder`.
+
+    Args:
+        languages: from which into which, as "en-fr": for a model of many, one of its pairs; None for what it names.
+
+    Raises:
+        ConfigError: there is something at `out`; a package is not installed; no such languages.
+        CheckpointError: what lies there is damaged, or cannot be imported; it is named.
+        OutputError: disk full, no permission.
+    """
+    fields = Fields(read_config(folder), folder / "config.json")
+    kind, family = family_of(fields)
+    theirs, foreign = read_weights(folder), read_tokenizer(folder, kind)
+    model = family.model(fields)
+    model = replace(model, tie_embeddings=model.tie_embeddings and not has_head(theirs))
+    if kind == "marian" and has_positions(theirs, model):
+        model = replace(model, position="learned")
+    labels = _labels(fields) if family.is_classifier else ()
+    pair = None if labels else pair_of(fields, foreign, languages)
+    model, foreign = model if pair is None else pair.of_model(model), foreign if labels else around(
+        fields, foreign, pair)
+    rows = _rows(fields, family, foreign, _size(theirs), pair)
+    tokenizers = foreign.tokenizers(rows, labels)
+    config = RunConfig(task="classification" if labels else "seq2seq", data=_data(pair), tokenizer=tokenizers.config,
+                       model=model, train=TrainConfig(), decode=_decode(folder, model))
+    try:
+        weights = to_ours(fields, theirs, model, rows)
+        weights = weights if pair is None else pair.weights(weights, rows)
+        if model.output_bias and not weights["output_bias.bias"].any():  # nothing is added, and nothing is silent
+            weights = weights.but("output_bias.bias")
+            config = replace(config, model=replace(model, output_bias=False))
+        with torch.device("meta"):  # names and shapes alone
+            built = build_model(config, tokenizers, seed=0)
+        check_weights(shapes_of(weights), built, folder)
+    except ConfigError as error:
+        raise CheckpointError(error.what, where=str(fields.where)) from error
+    except (IndexError, KeyError, RuntimeError) as error:  # of tensors that are missing or have other shapes
+        raise CheckpointError("the tensors are not those that config.json describes", where=str(folder),
+                              why=str(error)[:200]) from error
+    what = str((fields.values.get("architectures") or [kind])[0])[:80]
+    origin = {"what": what, "from": folder.name, "files": {path.name: sha256(path) for path in sorted(folder.iterdir())
+                                                           if path.is_file()}}
+    way = returning.way_of(config.model, rows, None if pair is None else pair.language(rows))
+    write_run(config, tokenizers, weights, origin, out,
+              lambda place: returning.keep(folder, place / returning.FOLDER, theirs, weights, way))
+    return Imported(what, sum(p.numel() for p in built.parameters()), _notes(kind, pair))
+
+
+def _data(pair: Pair | None) -> DataConfig:
+    return DataConfig() if pair is None else DataConfig(source_language=pair.codes[0], target_language=pair.codes[1])
+
+
+def _size(theirs: Mapping[str, Any]) -> int:
+    """Rows of their embedding."""
+    sizes = [len(tensor) for name, tensor in theirs.items()
+             if name.endswith(("shared.weight", "word_embeddings.weight")) and tensor.dim() == 2]
+    if not sizes:
+        raise CheckpointError("a tensor is missing", why="there is no embedding of words")
+    return sizes[0]
+
+
+def _rows(fields: Fields, family: Family, foreign: Foreign, size: int, pair: Pair | None) -> Rows:
+    """Where our special ids lie in their vocabulary."""
+    if len(foreign.pieces) > size:
+        raise CheckpointError(f"the tokenizer has {len(foreign.pieces):,} pieces, and the embedding {size:,} rows",
+                              where=str(fields.where))
+    pad = fields.token("pad_token_id", None, size)
+    if family.is_classifier:
+        if len(foreign.before) != 1 or len(foreign.after) != 1:
+            raise CheckpointError("the tokenizer does not put one token before a text and one behind it",
+                                  where=str(fields.where.with_name("tokenizer.json")))
+        return rows_of(size, pad, foreign.unknown, foreign.before[0], foreign.after[0])
+    end = fields.token("eos_token_id", None, size)
+    if foreign.after[-1:] != [end]:
+        raise CheckpointError("the tokenizer does not end a text with eos_token_id", where=str(fields.where))
+    kind = str(fields.values.get("model_type"))
+    start = (pair.tokens[1] if pair is not None and pair.tokens is not None and pair.is_start else
+             fields.token("decoder_start_token_id", pad if "t5" in kind else end if kind in MANY else None, size))
+    if not {pad, start, end}.isdisjoint(foreign.first or ()):
+        raise CheckpointError("outputs begin with a token that is a start or an end", where=str(fields.where))
+    return rows_of(size, pad, foreign.unknown, start, end)
+
+
+def _labels(fields: Fields) -> tuple[str, ...]:
+    """The names of the classes, by their numbers."""
+    named = fields.values.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+    count = fields.number("num_labels", len(named) if isinstance(named, dict) else None)
+    labels = [named.get(str(i)) for i in range(count)] if isinstance(named, dict) else []
+    if not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels) or len(labels) < 2:
+        raise fields.wrong("id2label", "two names or more, all different")
+    return tuple(str(label) for label in labels)
+
+
+def _decode(folder: Path, model: ModelConfig) -> DecodeConfig:
+    """Their search, where it is told; lengths are bounded by learned positions."""
+    path = folder / "generation_config.json"
+    told = read_mapping(path) if path.is_file() else {}
+    beams, longest = told.get("num_beams"), told.get("max_length")
+    most = model.max_length if model.position == "learned" else 10_000
+    return DecodeConfig(beam_size=beams if type(beams) is int and 0 < beams <= 1000 else 1, length_penalty=0.0,
+                        max_length=min(longest - 1 if type(longest) is int and longest > 1 else 256, most))
+
+
+def _notes(kind: str, pair: Pair | None) -> tuple[str, ...]:
+    notes = []
+    if pair is not None and pair.tokens is not None:
+        notes.append(f"the run translates from {pair.codes[0]} into {pair.codes[1]}; for another pair import it again")
+        if pair.is_behind:
+            notes.append("sources read the two tokens at their end otherwise than outputs: the embedding is there "
+                         "twice, and a third time as the output projection")
+    if kind == "marian":
+        notes.append("punctuation is not normalised before a text is split, as it is where sacremoses is installed")
+    if kind in ("bert", "roberta", "xlm-roberta"):
+        notes.append("a text is one segment")
+    return tuple(notes)
+
+

@@ -1,0 +1,175 @@
+"""Documents from files: a folder of texts, JSON lines, or the layout of SQuAD."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pellucid.data.json_array import is_array, values_of
+from pellucid.data.tables import checked_text
+from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, read_lines
+from pellucid.errors import DataError
+from pellucid.retrieve.passages import Document
+
+MOST_BYTES = 2**28  # of a file that is read whole
+_TEXTS = (".txt", ".md")
+_LAYOUTS = "a folder of .txt and .md files, .txt, .md, .jsonl, or .json in SQuAD's layout or as a list (.gz too)"
+
+
+def read_documents(paths: Sequence[str]) -> Iterator[Document]:
+    """The documents of files and folders, one after the other; blank ones are passed over.
+
+    A text file is one document, known by its path (inside of the folder that was given). A record of JSON has ``text``
+    and may have ``id`` and ``title``; without an ``id`` its place is one. A paragraph of SQuAD's layout is a document.
+
+    Raises:
+        DataError: missing, of another kind, no UTF-8, damaged, a field that is absent or no text, the same id twice,
+            nothing to read.
+    """
+    seen: dict[str, str] = {}
+    for path in paths:
+        before = len(seen)
+        for document in _of_path(path):
+            if not document.text.strip():
+                continue
+            if document.id in seen:
+                raise DataError(f"two documents have the id {document.id[:200]!r}", where=path,
+                                why=f"the first is in {seen[document.id]}", fix="give each an id of its own")
+            seen[document.id] = path
+            yield document
+        if len(seen) == before:
+            raise DataError("there is no document in it", where=path, fix=f"give {_LAYOUTS}")
+
+
+def read_paragraphs(path: str) -> Iterator[tuple[Document, list[Any]]]:
+    """The paragraphs of a file in SQuAD's layout, each with its questions, ``qas``, which are not looked into.
+
+    A paragraph's id is its own, or ``path#n`` where it has none; n counts the file's paragraphs from 1.
+
+    Raises:
+        DataError: no file of this layout.
+    """
+    yield from _paragraphs(_json(_whole(path), path), path)
+
+
+def _of_path(path: str) -> Iterator[Document]:
+    if Path(path).is_dir():
+        files = sorted(file for file in Path(path).rglob("*") if file.is_file() and _plain(file.name).endswith(_TEXTS))
+        for file in files:
+            yield Document(file.relative_to(path).as_posix(), _stem(file), _text(str(file)))
+        return
+    name = _plain(path)
+    if name.endswith(_TEXTS):
+        yield Document(Path(path).as_posix(), _stem(Path(path)), _text(path))
+    elif name.endswith(".jsonl"):
+        yield from _of_lines(path)
+    elif name.endswith(".json"):
+        yield from _of_json(path)
+    else:
+        with open_data(path):  # what is missing is told first
+            raise DataError("documents cannot be read from a file of this name", where=path, fix=f"give {_LAYOUTS}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".gz")
+
+
+def _stem(file: Path) -> str:
+    return file.name[: _plain(file.name).rindex(".")]
+
+
+def _of_lines(path: str) -> Iterator[Document]:
+    yield from _records((f"{path}:{number}", _json(line, f"{path}:{number}"))
+                        for number, line in enumerate(read_lines(path), start=1) if line.strip())
+
+
+def _of_json(path: str) -> Iterator[Document]:
+    """A list of records, one a line under this name, or SQuAD's layout: the first line that is not blank tells."""
+    with open_data(path) as file:
+        head = next(filter(bytes.strip, iter(lambda: file.readline(MAX_LINE_BYTES), b"")), b"")
+    if is_array(head):
+        with open_data(path) as file:
+            yield from _records((f"{path}, record {number}", value)
+                                for number, value in enumerate(values_of(file, path), start=1))
+    elif _is_record(head):
+        yield from _of_lines(path)
+    else:
+        yield from (document for document, _ in read_paragraphs(path))
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        value = json.loads(line.removeprefix(codecs.BOM_UTF8))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and "text" in value
+
+
+def _records(values: Iterable[tuple[str, Any]]) -> Iterator[Document]:
+    for where, value in values:
+        if not isinstance(value, dict):
+            raise DataError("a JSON object is wanted", where=where, fix='such as {"id": …, "title": …, "text": …}')
+        if "text" not in value:
+            present = ", ".join(str(name)[:40] for name in list(value)[:20])
+            raise DataError("there is no field text", where=where, why=f"the fields here are {present or 'none'}")
+        yield Document(_id(value.get("id"), where), checked_text(value.get("title") or "", "title", False, where),
+                       checked_text(value["text"], "text", False, where))
+
+
+def _id(value: Any, where: str) -> str:
+    return where if value in (None, "") else checked_text(value, "id", True, where)
+
+
+def _paragraphs(value: Any, path: str) -> Iterator[tuple[Document, list[Any]]]:
+    number = 0
+    for entry in _list(value, "data", path):
+        title = entry.get("title") or "" if isinstance(entry, dict) else ""
+        for paragraph in _list(entry, "paragraphs", path):
+            number += 1
+            where = f"{path}#{number}"
+            if not isinstance(paragraph, dict) or "context" not in paragraph:
+                raise DataError("a paragraph has no context", where=where, why="SQuAD's layout has one in each")
+            text = checked_text(paragraph["context"], "context", False, where)
+            questions = paragraph.get("qas", [])
+            if not isinstance(questions, list):
+                raise DataError("the questions of a paragraph, qas, are no list", where=where)
+            yield Document(_id(paragraph.get("id"), where), checked_text(title, "title", False, where), text), questions
+
+
+def _list(value: Any, name: str, path: str) -> list[Any]:
+    if not isinstance(value, dict) or not isinstance(value.get(name), list):
+        raise DataError(f"there is no list {name} where SQuAD's layout has one", where=path,
+                        why='that is {"data": [{"title": …, "paragraphs": [{"context": …}]}]}', fix=f"give {_LAYOUTS}")
+    found: list[Any] = value[name]
+    return found
+
+
+def _text(path: str) -> str:
+    """The text of a file as it stands, line ends too; a byte order mark at its start is skipped."""
+    raw = _whole(path)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DataError("the file is not valid UTF-8", where=f"{path}:{line}",
+                        why=f"byte 0x{raw[error.start]:02x} at offset {error.start:,} of the file",
+                        fix="convert it to UTF-8") from error
+
+
+def _whole(path: str) -> bytes:
+    with open_data(path) as file:
+        raw = file.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise DataError(f"the file has more than {MOST_BYTES // 2**20} MiB, and is read whole", where=path,
+                        fix="cut it into several, or write its documents as JSON lines")
+    return raw.removeprefix(codecs.BOM_UTF8)
+
+
+def _json(text: str | bytes, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, nesting without end
+        raise DataError("this is no whole JSON value", where=where, why=str(error)) from error

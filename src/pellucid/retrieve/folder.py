@@ -1,0 +1,100 @@
+"""An index in a folder: documents, passages and scores, memory-mapped, found whole or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.errors import CheckpointError, ConfigError, DataError, check_format
+from pellucid.files import MANIFEST, checked_sha256, read_json
+from pellucid.retrieve.bm25 import Scores
+from pellucid.retrieve.passages import Document, Passage
+from pellucid.retrieve.retriever import Found, check_question
+from pellucid.retrieve.terms import distinct_terms
+
+FORMAT = 1
+ABOUT = "index.json"
+TEXTS, NAMES = "texts.bin", "names.jsonl"  # UTF-8, one document behind the other; an id and a title a line
+DOCUMENTS, WINDOWS = "documents.npy", "windows.npy"  # [documents + 1, 2], [passages, 5]
+ARRAYS = ("terms", "bounds", "passages", "scores", "peaks")  # see bm25.Scores
+FILES = {ABOUT, TEXTS, NAMES, DOCUMENTS, WINDOWS, *(f"{name}.npy" for name in ARRAYS)}
+_REPAIR = "copy it again, or build it again: pellucid index DATA --out IDX"
+
+
+class FolderIndex:
+    """What `pellucid index` wrote, open. Many can have the same one open, also while it is replaced.
+
+    Attributes:
+        about: documents, passages, terms; how many there are, and the length of a passage.
+
+    Raises:
+        ConfigError: no such folder, or no index.
+        DataError: a file is missing, cut short or changed.
+        CheckpointError: a newer version made it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / MANIFEST).exists():
+            what = "this is no index" if folder.exists() else "there is no such index"
+            raise ConfigError(what, where=str(folder), fix="build one: pellucid index DATA --out IDX")
+        self._folder = folder
+        try:
+            for name in sorted(FILES):
+                checked_sha256(folder, name)  # of all of it once, then for as long as nobody touches it
+            self.about: dict[str, Any] = read_json(folder / ABOUT)
+            check_format(self.about["format"], FORMAT, str(folder / ABOUT))
+            arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray) for name in ARRAYS}
+            self._documents: NDArray[np.int64] = np.load(folder / DOCUMENTS)
+            self._windows: NDArray[np.int64] = np.load(folder / WINDOWS, mmap_mode="r")
+            self._texts, self._names = (_mapped(folder / name) for name in (TEXTS, NAMES))
+            self.scores = Scores(**arrays, count=len(self._windows))
+            self.scores.check()
+        except CheckpointError as error:
+            if "newer version" in error.what:
+                raise
+            place = error.where or str(folder)
+            raise DataError("the index is damaged", where=place, why=error.why or error.what, fix=_REPAIR) from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError("the index is damaged", where=str(folder), why=str(error), fix=_REPAIR) from error
+
+    def search(self, question: str, k: int = 5) -> list[Found]:
+        """The passages that fit best (see `Retriever`)."""
+        check_question(question, k)
+        try:
+            best = self.scores.best(distinct_terms(question), k)
+            return [Found(self.passage(number), score) for number, score in best]
+        except (IndexError, KeyError, TypeError, ValueError) as error:  # whole by its manifest, and yet not ours
+            raise DataError("the index is damaged", where=str(self._folder), why=str(error), fix=_REPAIR) from error
+
+    def passage(self, number: int) -> Passage:
+        """A passage by its number, from 0."""
+        document, start, end, begin, stop = map(int, self._windows[number])
+        one = self._name(document)
+        return Passage(one["id"], one["title"], start, end, bytes(self._texts[begin:stop]).decode("utf-8"))
+
+    def passages(self) -> Iterator[Passage]:
+        """All of them, in the order of the documents."""
+        return map(self.passage, range(len(self._windows)))
+
+    def documents(self) -> Iterator[Document]:
+        """All of them, in the order in which they were read, with their whole texts."""
+        for number, (begin, end) in enumerate(zip(self._documents[:-1, 0], self._documents[1:, 0], strict=True)):
+            one = self._name(number)
+            yield Document(one["id"], one["title"], bytes(self._texts[begin:end]).decode("utf-8"))
+
+    def _name(self, document: int) -> dict[str, str]:
+        begin, end = self._documents[document : document + 2, 1]
+        found: dict[str, str] = json.loads(bytes(self._names[begin:end]))
+        return found
+
+
+def _mapped(path: Path) -> NDArray[np.uint8]:
+    """The bytes of a file; an empty one cannot be mapped."""
+    if path.stat().st_size == 0:
+        return np.zeros(0, np.uint8)
+    return np.memmap(path, np.uint8, mode="r").view(np.ndarray)

@@ -1,0 +1,63 @@
+"""An index, wherever it lies: a folder of this machine, or a collection of a Qdrant server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from pellucid.errors import ConfigError
+from pellucid.retrieve.building import write_index
+from pellucid.retrieve.documents import read_documents
+from pellucid.retrieve.folder import FolderIndex
+from pellucid.retrieve.passages import LONGEST, Document
+from pellucid.retrieve.retriever import Retriever
+
+LENGTHS = (20, 10_000)  # that a passage can have at most
+_REMOTE = "qdrant://"
+
+
+def open_index(place: str) -> Retriever:
+    """The index in a folder, or at ``qdrant://host[:port]/collection``.
+
+    Raises:
+        ConfigError: there is none.
+        DataError: it is damaged.
+    """
+    if place.startswith(_REMOTE):
+        from pellucid.retrieve.qdrant import Collection
+
+        return Collection.at(place)
+    return FolderIndex(Path(place))
+
+
+def build_index(paths: Sequence[str], place: str, add: bool = False, longest: int = LONGEST) -> dict[str, int]:
+    """Makes the index of the documents in these files and folders (see `read_documents`), in the place of an older
+    one; or adds them to that, where they take the places of documents of the same ids. In a folder both give the same
+    index as one that is built of all at once. Returns how many documents, passages and terms the index has.
+
+    Raises:
+        ConfigError: see `write_index`; no index to add to; a length out of range; no server.
+        DataError: what `read_documents` says.
+        OutputError: disk full, no permission.
+    """
+    if not LENGTHS[0] <= longest <= LENGTHS[1]:
+        raise ConfigError(f"a passage cannot have {longest:,} characters", where="--characters",
+                          fix=f"give {LENGTHS[0]} to {LENGTHS[1]:,}")
+    if place.startswith(_REMOTE):
+        from pellucid.retrieve.qdrant import Collection, write_collection
+
+        return write_collection(Collection.at(place), paths, add, longest)
+    documents = read_documents(paths)
+    if add:
+        old = FolderIndex(Path(place))
+        documents, longest = _with(old, paths), old.about["characters"]
+    write_index(documents, Path(place), longest)
+    about = FolderIndex(Path(place)).about
+    return {name: about[name] for name in ("documents", "passages", "terms")}
+
+
+def _with(old: FolderIndex, paths: Sequence[str]) -> Iterator[Document]:
+    """The documents of an index without those that are given anew, and then these."""
+    new = {document.id for document in read_documents(paths)}
+    return chain((document for document in old.documents() if document.id not in new), read_documents(paths))

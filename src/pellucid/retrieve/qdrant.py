@@ -1,0 +1,183 @@
+"""The same index on a Qdrant server: sparse vectors whose inner product with those of a question is BM25.
+
+A passage's vector has for each term what it adds but for the rarity of the term, which the server keeps count of (its
+modifier IDF is the logarithm of bm25.py). A term has 32 bits there, so that one in a few thousand shares its number
+with a term that has nothing to do with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pellucid.errors import ConfigError
+from pellucid.retrieve.bm25 import saturation
+from pellucid.retrieve.documents import read_documents
+from pellucid.retrieve.passages import Document, Passage, cut
+from pellucid.retrieve.retriever import Found, check_question
+from pellucid.retrieve.terms import distinct_terms, terms_of
+
+VECTOR = "bm25"
+_PORT = 6333
+_AT_ONCE = 256  # passages that are sent together
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Collection:
+    """A collection of a server; its name is an alias, so that a new one can take its place at once.
+
+    Args:
+        client: a `qdrant_client.QdrantClient`.
+    """
+
+    def __init__(self, client: Any, name: str) -> None:
+        self.client, self.name = client, name
+
+    @classmethod
+    def at(cls, place: str) -> Collection:
+        """That at ``qdrant://host[:port]/collection``.
+
+        Raises:
+            ConfigError: the extra is not installed, or this is no such place.
+        """
+        if find_spec("qdrant_client") is None:
+            raise ConfigError("an index on a Qdrant server needs qdrant-client", where=place,
+                              fix="pip install 'pellucid[retrieve]'")
+        try:
+            parts = urlsplit(place)
+            host, port, name = parts.hostname, parts.port or _PORT, parts.path.strip("/")
+        except ValueError:
+            host, port, name = None, 0, ""
+        if not host or not name or "/" in name:
+            raise ConfigError("this is no place of a collection", where=place, fix="write qdrant://HOST:PORT/COLLECTION")
+        from qdrant_client import QdrantClient
+
+        return cls(QdrantClient(host=host, port=port, check_compatibility=False), name)
+
+    def search(self, question: str, k: int = 5) -> list[Found]:
+        """The passages that fit best (see `Retriever`), scored by the server."""
+        check_question(question, k)
+        from qdrant_client.models import SparseVector
+
+        terms = np.unique(_folded(distinct_terms(question)))
+        if not len(terms):
+            return []
+        with self.errors():
+            found = self.client.query_points(self.name, SparseVector(indices=terms.tolist(), values=[1.0] * len(terms)),
+                                             using=VECTOR, limit=k).points
+        return [Found(Passage(**one.payload), one.score) for one in found]
+
+    @contextlib.contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turns what the client raises into a ConfigError."""
+        from qdrant_client.http.exceptions import ApiException
+
+        try:
+            yield
+        except (ApiException, OSError, ValueError, RuntimeError) as error:
+            why = " ".join(str(error).split())[:300]
+            raise ConfigError("the Qdrant server has no such index, or does not answer", where=self.name, why=why,
+                              fix="start it, or build the index: pellucid index DATA --out qdrant://…") from error
+
+
+def write_collection(collection: Collection, paths: Sequence[str], add: bool, longest: int) -> dict[str, int]:
+    """Makes or replaces the index, or adds to it; see `build_index`. What is added is weighed by the average length of
+    the passages that the index was built of.
+
+    Raises:
+        ConfigError: no server, no index to add to, a collection of this name that is no index.
+        DataError: what `read_documents` says.
+    """
+    from qdrant_client import models
+
+    client, name = collection.client, collection.name
+    with collection.errors():
+        current = {alias.alias_name: alias.collection_name for alias in client.get_aliases().aliases}.get(name)
+        is_taken = current is None and client.collection_exists(name)
+    if is_taken or (add and current is None):
+        what = "a collection of this name is there, and is no index" if is_taken else "there is no such index to add to"
+        raise ConfigError(what, where=name, fix="give another name")
+    if add:
+        average = float(client.get_collection(name).config.metadata["average_length"])
+        added = _replaced(collection, read_documents(paths))
+        _send(collection, name, (passage for document in added for passage in cut(document, longest)), average)
+        return {"passages": int(client.count(name).count)}
+    sizes = _Sizes(read_documents(paths))
+    lengths = [len(terms_of([passage.text])[0]) for passage in sizes.passages(longest)]
+    average = sum(lengths) / max(len(lengths), 1)
+    new = f"{name}.build-{uuid.uuid4().hex}"
+    with collection.errors():
+        for one in client.get_collections().collections:  # of builds that were interrupted
+            if one.name.startswith(f"{name}.build-") and one.name != current:
+                client.delete_collection(one.name)
+        vector = models.SparseVectorParams(modifier=models.Modifier.IDF)
+        client.create_collection(new, vectors_config={}, sparse_vectors_config={VECTOR: vector},
+                                 metadata={"average_length": average})
+    again = (passage for document in read_documents(paths) for passage in cut(document, longest))
+    _send(collection, new, again, average)
+    with collection.errors():
+        take = models.CreateAlias(collection_name=new, alias_name=name)
+        drop = [models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=name))] if current else []
+        client.update_collection_aliases([*drop, models.CreateAliasOperation(create_alias=take)])
+        if current:
+            client.delete_collection(current)
+    return sizes.counts
+
+
+class _Sizes:
+    """Counts documents and passages as they go by."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._documents = documents
+        self.counts = {"documents": 0, "passages": 0}
+
+    def passages(self, longest: int) -> Iterator[Passage]:
+        for document in self._documents:
+            self.counts["documents"] += 1
+            for passage in cut(document, longest):
+                self.counts["passages"] += 1
+                yield passage
+
+
+def _replaced(collection: Collection, documents: Iterable[Document]) -> Iterator[Document]:
+    """The documents, whose older passages go before theirs come."""
+    from qdrant_client import models
+
+    for document in documents:
+        same = models.FieldCondition(key="document", match=models.MatchValue(value=document.id))
+        with collection.errors():
+            collection.client.delete(collection.name, models.FilterSelector(filter=models.Filter(must=[same])))
+        yield document
+
+
+def _send(collection: Collection, name: str, passages: Iterable[Passage], average: float) -> None:
+    from qdrant_client import models
+
+    passages = iter(passages)
+    while block := list(itertools.islice(passages, _AT_ONCE)):
+        points = [models.PointStruct(id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{passage.document}\0{passage.start}")),
+                                     vector={VECTOR: models.SparseVector(indices=indices, values=values)},
+                                     payload=dict(vars(passage)))
+                  for passage, (indices, values) in ((one, _vector(one.text, average)) for one in block)]
+        with collection.errors():
+            collection.client.upsert(name, points, wait=True)
+
+
+def _vector(text: str, average: float) -> tuple[list[int], list[float]]:
+    """The terms of a passage, and what each adds before its rarity."""
+    terms, counts = np.unique(_folded(terms_of([text])[0]), return_counts=True)
+    half = saturation(np.array([counts.sum()]), average)
+    return terms.tolist(), (counts / (counts + half)).tolist()
+
+
+def _folded(terms: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """48 bits in 32."""
+    return terms * _MIX >> np.uint64(32)

@@ -1,0 +1,43 @@
+"""What every index can do, wherever it lies: give the passages that fit a question best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pellucid.errors import ConfigError
+from pellucid.retrieve.passages import Passage
+
+LONGEST_QUESTION = 10_000  # characters
+MOST = 1_000  # passages that can be asked for
+
+
+@dataclass(frozen=True)
+class Found:
+    """A passage that holds terms of the question, and its BM25 score: the higher, the better it fits."""
+
+    passage: Passage
+    score: float
+
+
+class Retriever(Protocol):
+    """An index that is open."""
+
+    def search(self, question: str, k: int = 5) -> list[Found]:
+        """The `k` passages of the highest score, the best first; fewer where fewer hold a term of the question.
+
+        Raises:
+            ConfigError: a blank question, one of more than LONGEST_QUESTION characters, k out of range.
+        """
+        ...
+
+
+def check_question(question: str, k: int) -> None:
+    """Raises what `Retriever.search` says."""
+    if not 1 <= k <= MOST:
+        raise ConfigError(f"{k:,} passages cannot be asked for", where="--k", fix=f"ask for 1 to {MOST:,}")
+    if not question.strip():
+        raise ConfigError("the question is empty", fix="ask with at least one word or character")
+    if len(question) > LONGEST_QUESTION:
+        raise ConfigError(f"the question has {len(question):,} characters",
+                          why=f"at most {LONGEST_QUESTION:,} are looked for", fix="ask with fewer words")

@@ -1,0 +1,47 @@
+"""Questions answered from an index: the passages that fit best are found, and a reader says where in them it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.retrieve.retriever import Found as Passed
+from pellucid.retrieve.retriever import Retriever
+from pellucid.runs.reading import Found, read
+from pellucid.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a question is answered with, and the passages that were read for it, the best first."""
+
+    question: str
+    found: Found
+    passages: tuple[Passed, ...]
+
+    @property
+    def place(self) -> tuple[str, int, int] | None:
+        """The document and the characters in it that are the answer, [start, end); None where there is none."""
+        if self.found.passage is None:
+            return None
+        passage = self.passages[self.found.passage].passage
+        return passage.document, passage.start + self.found.start, passage.start + self.found.end
+
+    def to_mapping(self) -> dict[str, Any]:
+        """As plain data: answer, score, document, start, end, and the passages."""
+        document, start, end = self.place or (None, None, None)
+        passages = [{"document": one.passage.document, "title": one.passage.title, "start": one.passage.start,
+                     "end": one.passage.end, "score": one.score, "text": one.passage.text} for one in self.passages]
+        return {"question": self.question, "answer": self.found.text, "score": self.found.score, "document": document,
+                "start": start, "end": end, "passages": passages}
+
+
+def answers(run: Run, index: Retriever, questions: Sequence[str], k: int) -> list[Answer]:
+    """Answers each question from the `k` passages that fit it best; a blank one, and one of which no passage has a
+    term, with none.
+
+    Raises:
+        ConfigError: the run is no reader; what `Retriever.search` says of k and of a question that is too long.
+    """
+    passages = [tuple(index.search(question, k)) if question.strip() else () for question in questions]
+    found = read(run, questions, [[one.passage.text for one in of_one] for of_one in passages])
+    return [Answer(*each) for each in zip(questions, found, passages, strict=True)]

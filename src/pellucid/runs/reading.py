@@ -1,0 +1,155 @@
+"""Questions and passages → answers, each a substring of the passage that it cites."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from pellucid.config import RunConfig
+from pellucid.data.batching import pad
+from pellucid.data.reading import Row, UnitReader, Units, row_of
+from pellucid.data.tokenizers.build import Tokenizers
+from pellucid.data.tokenizers.interface import BOS, EOS
+from pellucid.errors import ConfigError
+from pellucid.model.reader import Reader
+from pellucid.model.stepper import evaluating
+from pellucid.nn.span import best_spans
+from pellucid.precision import products_in
+from pellucid.runs.run import Run
+from pellucid.runs.texts import length_groups
+
+MOST_CHARACTERS = 10_000_000  # of the passages of a question
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a question is answered with: ``passages[passage][start:end]``.
+
+    Attributes:
+        text: "" where the passages do not tell.
+        score: the probability of its start times that of its end, over all places of all passages.
+        passage: the number of the passage, from 0; None where there is no answer.
+        start, end: characters of the passage.
+    """
+
+    text: str
+    score: float
+    passage: int | None
+    start: int
+    end: int
+
+
+class _Span(NamedTuple):
+    """The best span of a window, as characters of its passage; `mass` is log Σ exp over its places, of start and end,
+    and `none` the score of "no answer" there."""
+
+    score: float
+    passage: int
+    start: int
+    end: int
+    mass: tuple[float, float]
+    none: tuple[float, float]
+
+
+def read(run: Run, questions: Sequence[str], passages: Sequence[Sequence[str]],
+         progress: Callable[[int], None] = lambda done: None) -> list[Found]:
+    """Answers each question from its passages.
+
+    Args:
+        progress: called with the number of windows read.
+
+    Raises:
+        ConfigError: the run is no reader; the passages of a question are longer than MOST_CHARACTERS.
+    """
+    model = run.model
+    if not isinstance(model, Reader):
+        raise ConfigError("this run cannot read", where=str(run.folder),
+                          why=f"it was trained for {run.config.task}, not reading")
+    return read_with(model, run.tokenizers, run.config, (questions, passages), "fp32", progress)
+
+
+def read_with(model: Reader, tokenizers: Tokenizers, config: RunConfig,
+              asked: tuple[Sequence[str], Sequence[Sequence[str]]], precision: str,
+              progress: Callable[[int], None] = lambda done: None) -> list[Found]:
+    """`read`, with a model that may still be learning."""
+    questions, passages = asked
+    if any(sum(map(len, texts)) > MOST_CHARACTERS for texts in passages):
+        raise ConfigError(f"the passages of a question are longer than {MOST_CHARACTERS:,} characters",
+                          where="passages", fix="divide the text, or search in it first: pellucid index, search")
+    rows, owners = _windows(tokenizers, config.model.max_length, questions, passages)
+    spans: dict[int, _Span] = {}
+    device = model.head.weight.device
+    done = 0
+    for group in length_groups([len(row.ids) for row in rows], config.decode.batch_tokens):
+        ids, real = (None if side is None else side.to(device)
+                     for side in pad([np.asarray(rows[i].ids, dtype=np.int32) for i in group]))
+        assert ids is not None
+        with torch.no_grad(), evaluating(model), products_in(precision, device):
+            scores = model(ids, real)
+        best = best_spans(scores, model.windows(ids, real), config.decode.max_length)
+        mass = scores[:, 1:].logsumexp(1).tolist()
+        for place, i in enumerate(group):
+            value, first, last = (float(best[0][place]), int(best[1][place]), int(best[2][place]))
+            spans[i] = _span(owners[i], rows[i], value, (first, last), (mass[place], scores[place, 0].tolist()))
+        done += len(group)
+        progress(done)
+    of_question: list[list[_Span]] = [[] for _ in questions]
+    for i, owner in enumerate(owners):
+        of_question[owner.question].append(spans[i])
+    return [_choose(found, texts) for found, texts in zip(of_question, passages, strict=True)]
+
+
+class _Owner(NamedTuple):
+    """Whose window a row is."""
+
+    question: int
+    passage: int
+    units: Units
+
+
+def _windows(tokenizers: Tokenizers, limit: int, questions: Sequence[str],
+             passages: Sequence[Sequence[str]]) -> tuple[list[Row], list[_Owner]]:
+    """Each window as a row of its own: what the model says of it is the same there."""
+    reader, known = UnitReader(tokenizers), dict[str, Units]()
+    rows, owners = [], []
+    for number, (question, texts) in enumerate(zip(questions, passages, strict=True)):
+        asked = reader.read(question)
+        for place, text in enumerate(texts):
+            if text not in known:
+                known = {text: reader.read(text)} if len(known) > 1000 else known | {text: reader.read(text)}
+            for row in _apart(row_of(asked, known[text], limit), known[text], asked, limit):
+                rows.append(row)
+                owners.append(_Owner(number, place, known[text]))
+    return rows, owners
+
+
+def _apart(row: Row, passage: Units, question: Units, limit: int) -> Iterator[Row]:
+    asked = question.ids[: limit // 2 - 1]
+    for begin, end in row.windows:
+        yield Row([BOS, *asked, EOS, *passage.ids[begin:end]], [(begin, end)])
+
+
+def _span(owner: _Owner, row: Row, value: float, places: tuple[int, int],
+          others: tuple[list[float], list[float]]) -> _Span:
+    (begin, end), mass, none = row.windows[0], others[0], others[1]
+    moved = begin - (len(row.ids) - (end - begin))
+    if value == float("-inf"):  # a window of nothing
+        return _Span(value, owner.passage, 0, 0, (mass[0], mass[1]), (none[0], none[1]))
+    start, behind = owner.units.extents[places[0] + moved][0], owner.units.extents[places[1] + moved][1]
+    return _Span(value, owner.passage, start, behind, (mass[0], mass[1]), (none[0], none[1]))
+
+
+def _choose(found: Sequence[_Span], passages: Sequence[str]) -> Found:
+    """The best span of all windows, or no answer, where that is more probable."""
+    if not found:
+        return Found("", 1.0, None, 0, 0)
+    none = np.mean([span.none for span in found], axis=0)
+    mass = sum(np.logaddexp.reduce([none[side], *(span.mass[side] for span in found)]) for side in range(2))
+    best = max(found, key=lambda span: span.score)
+    text = passages[best.passage][best.start : best.end]
+    start, end = best.start + len(text) - len(text.lstrip()), best.end - len(text) + len(text.rstrip())
+    if none.sum() >= best.score or start >= end:
+        return Found("", float(np.exp(none.sum() - mass)), None, 0, 0)
+    return Found(passages[best.passage][start:end], float(np.exp(best.score - mass)), best.passage, start, end)

@@ -1,0 +1,180 @@
+// What is asked when something changes, and who shows what comes back.
+
+import {SAVED, ask, overtake} from "./api.js";
+import {showCompared, showComparedLabels} from "./compare.js";
+import {METHODS, showContributions, showMethods} from "./contributions.js";
+import {$, el, fill, later} from "./dom.js";
+import {look} from "./heads.js";
+import {showFinished, showLattice, showLegend} from "./lattice.js";
+import {put, state} from "./state.js";
+import {showTokens} from "./tokens.js";
+import {alpha, beam, best, isClassifier, isOwn, output, peers, run, search, speakUp, trying, view} from "./view.js";
+import {languageName, say} from "./words.js";
+
+// Everything anew, for another text, prefix, run or way of searching.
+export function refresh() {
+  overtake("first", "trace", "attention", "contributions", "other", "matter");
+  for (const id of ["search", "look", "from", "beside"]) $(id).classList.toggle("empty", !state.text.trim());
+  if (!SAVED) view.gains = null;
+  $("matter-done").textContent = "";
+  fill($("ranked"));
+  if (!state.text.trim()) return clear();
+  const beside = trying("beside", compare);
+  return Promise.all([beside, trying("write", isClassifier() ? inside : () => Promise.all([first(), trace()]))]);
+}
+
+function clear() {
+  for (const id of ["tokens", "instead", "labels", "lattice", "finished", "node", "compared"]) fill($(id));
+  Object.assign(view, {trace: null, attention: null, contributions: null, other: null, first: null});
+  showFirst();
+  $("fixed").hidden = true;
+  return setOutput("");
+}
+
+// The output before anything else: this is what the fast decoder is for.
+async function first() {
+  const answer = await ask("first", "v1/translate", search(state.run));
+  if (!answer) return;
+  view.first = answer.translations[0];
+  showFirst();
+  if (!isTraced()) setOutput(view.first.text);
+}
+
+// Whether the trace that is there is that of what is asked now.
+const isTraced = () => view.trace && view.trace.run === state.run && view.trace.source === state.text
+  && view.trace.prefix === state.prefix && view.trace.beam_size === beam() && view.trace.length_penalty === alpha();
+
+// What the model could not read.
+export function showFirst() {
+  const {unknown = [], cut = 0} = view.first || {};
+  $("unread").textContent = [unknown.length ? say("unknown", {words: unknown.join(" \u00b7 ")}) : "",
+    cut ? say("too-long", {count: cut}) : ""].join(" ");
+}
+
+async function trace() {
+  const answer = await ask("trace", "v1/trace", search(state.run));
+  if (!answer) return;
+  view.trace = answer;
+  $("alpha").min = Math.min(answer.alphas[0], alpha());
+  $("alpha").max = Math.max(answer.alphas[1], alpha());
+  $("alpha").value = alpha();
+  showSearch();
+  await inside();
+}
+
+// The output, its tokens and the lattice, from the trace that is there.
+export function showSearch() {
+  if (!view.trace || isClassifier()) return;
+  const one = best();
+  setOutput(one.text);
+  const at = Math.min(state.token, one.tokens.length - 1);
+  showTokens(one, isOwn() ? view.trace : null, state.prefix, at, {choose, force});
+  showLegend();
+  showLattice(view.trace, one, view.isWhole, force);
+  showMore(view.trace.steps.length - Math.max(view.trace.search_steps, one.length));
+  showFinished(view.trace, alpha());
+  $("alpha-value").textContent = alpha().toFixed(2);
+  speakUp(say("said-output", {text: one.text}));
+}
+
+// What is behind the end of the search is shown to whoever asks.
+function showMore(count) {
+  const toggle = () => {
+    view.isWhole = !view.isWhole;
+    showSearch();
+  };
+  fill($("beyond"), count <= 0 ? null : el("button", {type: "button", class: "plain", "data-key": "beyond",
+    "aria-pressed": String(view.isWhole), onclick: toggle}, say("beyond", {count})));
+}
+
+// Another length penalty: the trace holds every order. Another winner is looked at anew, once the slider rests.
+export function slide(value) {
+  const before = best().id;
+  put({alpha: value});
+  showSearch();
+  if (best().id !== before) trying("write", rest);
+}
+const rest = later(() => (SAVED || isOwn() ? inside() : trying("write", trace)), 250);
+
+const choose = (token) => {
+  put({token});
+  showSearch();
+  showFrom();
+};
+
+// The output begins with this, and the rest is found anew.
+export function force(prefix) {
+  put({prefix});
+  refresh();
+}
+
+function setOutput(text) {
+  const box = $("output"), kept = text.startsWith(state.prefix) ? state.prefix.length : 0;
+  if (box.value !== text) {
+    box.value = text;
+    if (document.activeElement === box) box.setSelectionRange(kept, kept);
+  }
+  fill($("ghost"), el("mark", {}, text.slice(0, kept)), document.createTextNode(`${text.slice(kept)}\u200b`));
+}
+
+// Attention and contributions, of an output that has stood for a moment.
+const inside = later(() => Promise.all([trying("look", look), trying("from", explain)]), 60);
+
+// The contributions by the chosen method.
+export async function explain() {
+  const body = {text: state.text, run: state.run, ...output(), method: state.method};
+  const answer = await ask("contributions", "v1/contributions", body);
+  if (!answer) return;
+  view.contributions = answer;
+  showFrom();
+}
+
+export function showFrom() {
+  showMethods(state.method, (method) => {
+    put({method});
+    trying("from", explain);
+  });
+  if (view.contributions) showContributions(view.contributions, state.token, choose);
+}
+
+// For a page to be saved: the other methods too, so that it can show them.
+export async function askAll() {
+  for (const method of Object.keys(METHODS)) {
+    const body = {text: state.text, run: state.run, ...output(), method};
+    await trying("from", () => ask("saving", "v1/contributions", body));
+  }
+}
+
+// The other run on the same text.
+export async function compare() {
+  const other = peers().find((one) => one.name === state.other) || peers()[0];
+  if (!other) return;
+  const path = isClassifier() ? "v1/attention" : "v1/trace";
+  const asked = isClassifier() ? (name) => ({text: state.text, run: name, without: []}) : search;
+  const theirs = await ask("other", path, asked(other.name));
+  const ours = theirs && await ask("ours", path, asked(state.run));
+  if (!ours) return;
+  view.other = {names: [run().name, other.name], answers: [ours, theirs]};
+  showBeside();
+}
+
+export function showBeside() {
+  if (!view.other) return;
+  (isClassifier() ? showComparedLabels : showCompared)(view.other.names, view.other.answers);
+}
+
+// The names of things, and which parts there are for a run of this kind.
+export function showFrame() {
+  const one = run(), task = isClassifier() ? "classification" : "seq2seq";
+  for (const part of document.querySelectorAll("[data-for]")) part.hidden = part.dataset.for !== task;
+  $("beside").hidden = peers().length === 0;
+  const choices = (runs, chosen) => runs.map((each) => el("option", {selected: each.name === chosen}, each.name));
+  fill($("run"), ...choices(view.runs, one.name));
+  fill($("other"), ...choices(peers(), state.other));
+  $("lead").textContent = say(SAVED ? "lead-saved" : isClassifier() ? "lead-label" : "lead", {run: one.name});
+  const label = (key, code) => (code ? say(`${key}-in`, {language: languageName(code)}) : say(key));
+  $("text-label").textContent = label("text", one.source_language);
+  $("output-label").textContent = label("output", one.target_language);
+  $("beam").value = beam();
+  document.title = `${one.name} \u00b7 pellucid`;
+}

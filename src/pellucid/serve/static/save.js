@@ -1,0 +1,17 @@
+// One file that replays what is on the page: the page itself, all in one, with the answers it was made from.
+
+import {remembered} from "./api.js";
+import {state} from "./state.js";
+
+// Hands the file to the browser, as a download; `gains` are what the heads were found to matter.
+export async function savePage(gains) {
+  const page = await (await fetch("replay.html")).text();
+  const all = {state: {...state}, gains: gains && [...gains], answers: remembered(state.text)};
+  const saved = JSON.stringify(all).replaceAll("<", "\\u003c"); // no end of a script in it
+  const whole = page.replace("{saved}", () => saved); // the first of them, before any script
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([whole], {type: "text/html"}));
+  link.download = `pellucid-${state.run || "page"}.html`.replaceAll(/[^\w.-]+/g, "-");
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

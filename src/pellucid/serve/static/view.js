@@ -1,0 +1,59 @@
+// What the page has been answered, what it looks at, and that it is at work on something.
+
+import {Refusal, SAVED} from "./api.js";
+import {$, el, later} from "./dom.js";
+import {ranking} from "./rank.js";
+import {state} from "./state.js";
+import {say} from "./words.js";
+
+// The latest answers; `gains` says what switching each head off changes, by "attention head".
+export const view = {runs: [], trace: null, attention: null, contributions: null, other: null, first: null,
+  isWhole: false, gains: SAVED && SAVED.gains ? new Map(SAVED.gains) : null};
+
+export const run = () => view.runs.find((one) => one.name === state.run) || view.runs[0];
+export const isClassifier = () => run().task === "classification";
+export const peers = () => view.runs.filter((one) => one !== run() && one.task === run().task);
+
+export const alpha = () => state.alpha ?? run().decode.length_penalty ?? 0.6;
+export const beam = () => state.beam || run().decode.beam_size || 4;
+export const best = () => view.trace.finished[ranking(view.trace.finished, alpha())[0][0]];
+export const isOwn = () => view.trace.finished.indexOf(best()) === view.trace.order[0]; // whose alternatives we have
+
+// A question to a run of this name, by its way of searching.
+export function search(name) {
+  const n_best = Math.min(run().decode.n_best || 1, beam());
+  const options = {beam_size: beam(), length_penalty: alpha(), n_best, sample: false};
+  return {text: state.text, run: name, prefix: state.prefix, options};
+}
+
+let working = 0; // how much has begun and is not done
+
+// Does it, and says in that section what went wrong if something did.
+export async function trying(section, act) {
+  working += 1;
+  $("main").setAttribute("aria-busy", "true");
+  try {
+    await act();
+    trouble(section, "");
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    trouble(section, ["saved", "unreachable"].includes(error.message) ? say(error.message) : error.message);
+  } finally {
+    working -= 1;
+    if (!working) $("main").setAttribute("aria-busy", "false");
+  }
+}
+
+function trouble(section, text) {
+  const found = section ? $(section).querySelector(":scope > .trouble") : $("trouble");
+  const box = found || el("p", {class: "trouble", role: "alert"});
+  if (!found && text) $(section).querySelector("h2").after(box);
+  box.hidden = !text;
+  if (box.textContent !== text) box.textContent = text;
+}
+
+// What the model wrote; a classifier writes nothing.
+export const output = () => (isClassifier() ? {} : {output: best().text});
+
+// For a screen reader, once it has stood for a moment.
+export const speakUp = later((text) => { $("spoken").textContent = text; }, 700);

@@ -1,0 +1,120 @@
+"""Rows of questions and passages: windows that cover, spans that lead back to the characters, damaged files refused."""
+
+import gzip
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.config import TokenizerConfig
+from pellucid.data.reading import (
+    Question,
+    Reference,
+    Texts,
+    UnitReader,
+    example,
+    extents_of,
+    pack_span,
+    question_of,
+    row_of,
+    span_in,
+    span_of,
+    windows_of,
+)
+from pellucid.data.squad import read_squad
+from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
+from pellucid.data.tokenizers.interface import BOS, EOS
+from pellucid.errors import DataError
+
+PASSAGE = "The king lost his key.\nＡＢＣ 范廷颂于1919年６月 👨‍👩‍👧 café cafe\u0301 ﬁn."
+KINDS = ("word", "character", "sentencepiece")
+
+
+def tokenizers(kind: str) -> Tokenizers:
+    asked = Question("1", "who lost 1919 年", ()).as_json()
+    config = TokenizerConfig(kind=kind, vocab_size=60 if kind == "sentencepiece" else 500)  # type: ignore[arg-type]
+    return train_tokenizers(config, Texts([(PASSAGE, asked)] * 30, kind == "character"), "reading")
+
+
+ALL = {kind: UnitReader(tokenizers(kind)) for kind in KINDS}
+
+
+@given(st.integers(0, 30), st.integers(0, 400), st.integers(62, 90))
+def test_windows_cover_the_passage_and_each_fits(question: int, passage: int, limit: int) -> None:
+    windows = windows_of(question, passage, limit)
+    assert {i for begin, end in windows for i in range(begin, end)} == set(range(passage))
+    assert all(question + 2 + end - begin <= limit for begin, end in windows)
+    assert len(windows) == 1 or windows[-1][1] > windows[-2][1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40, deadline=None)
+@given(text=st.text(max_size=40).map(lambda text: PASSAGE + text), limit=st.integers(16, 60), data=st.data())
+def test_the_span_of_an_answer_covers_its_characters(kind: str, text: str, limit: int, data: st.DataObject) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    units, question = ALL[kind].read(text), ALL[kind].read("who lost?")
+    start = data.draw(st.integers(0, len(text) - 1))
+    answer = Reference(text[start : start + data.draw(st.integers(1, 4))], start)
+    row = row_of(question, units, limit)
+    span = span_in(row, units, answer)
+    if span is None:
+        return
+    place = 1 + len(question.ids[: limit // 2 - 1])
+    for begin, end in row.windows:
+        assert row.ids[place] == EOS
+        if place < span[0] <= place + end - begin:
+            first, last = (begin + one - place - 1 for one in span)
+            covered = text[units.extents[first][0] : units.extents[last][1]]
+            assert answer.text.strip() in covered
+            assert [units.ids[first], units.ids[last]] == [row.ids[span[0]], row.ids[span[1]]]
+        place += 1 + end - begin
+
+
+def test_extents_are_in_order_and_hold_all_that_is_no_space() -> None:
+    for is_character in (False, True):
+        extents = extents_of(PASSAGE, is_character)
+        assert all(a < b <= c for (a, b), (c, _) in pairwise(extents))
+        assert "".join("".join(PASSAGE[a:b] for a, b in extents).split()) == "".join(PASSAGE.split())
+
+
+def test_a_question_that_no_passage_answers_points_at_the_beginning() -> None:
+    reader = ALL["word"]
+    row, number = example(reader.read("a b"), reader.read("c"), Question("1", "c", ()), 16)
+    assert (row.ids[0], number) == (BOS, pack_span(0, 0))
+    nowhere = Question("1", "c", (Reference("x", -1),))
+    assert example(reader.read("a b"), reader.read("c"), nowhere, 16)[1] is None
+
+
+@given(st.integers(0, 2**16 - 1), st.integers(0, 2**15 - 1))
+def test_a_span_is_one_number(first: int, length: int) -> None:
+    assert span_of(pack_span(first, first + length)) == (first, first + length)
+
+
+def squad(folder: Path, context: str, answers: object, name: str = "q.json") -> str:
+    content = json.dumps({"data": [{"paragraphs": [{"context": context, "qas": [
+        {"id": "7", "question": "who?", "answers": answers}]}]}]}).encode()
+    (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return str(folder / name)
+
+
+def test_the_layout_of_squad_is_read_and_a_place_that_is_wrong_is_put_right(tmp_path: Path) -> None:
+    path = squad(tmp_path, "a bee, a cat, a bee", [{"text": "bee", "answer_start": 13}], "q.json.gz")
+    (number, context, line), = read_squad(path)
+    assert (number, context) == (1, "a bee, a cat, a bee")
+    assert question_of(line) == Question("7", "who?", (Reference("bee", 16),))
+    (_, _, line), = read_squad(squad(tmp_path, "a bee", [{"text": "ant", "answer_start": 2}]))
+    assert question_of(line).answers == (Reference("ant", -1),)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"data": 1}', '{"data": [{"paragraphs": [{"qas": []}]}]}',
+                                     '{"data": [{"paragraphs": [{"context": "a", "qas": [{"question": "b"}]}]}]}',
+                                     '{"data": [{"paragraphs": [{"context": "a", "qas": [{"question": "b", "answers": '
+                                     '[{"text": "a", "answer_start": "x"}]}]}]}]}', "[" * 100_000])
+def test_what_is_no_such_file_is_refused(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(content)
+    with pytest.raises(DataError):
+        list(read_squad(str(path)))

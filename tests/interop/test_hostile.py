@@ -1,0 +1,142 @@
+"""Damaged, lying and hostile folders get one clear error, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from pellucid.cli import main
+from pellucid.errors import CheckpointError, UserError
+from pellucid.interop.huggingface import export
+from pellucid.interop.importing import import_run
+
+pytest.importorskip("tokenizers")
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def whole(random_run: Any) -> Path:
+    """A folder that can be imported."""
+    run = random_run(residual="post", tokenizer={"kind": "sentencepiece"})
+    export(run, run.parent / "theirs")
+    return Path(run.parent / "theirs")
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it to be damaged."""
+    return Path(shutil.copytree(whole, tmp_path / "theirs"))
+
+
+def tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], object]:
+    """Changes the tensors of a folder."""
+    def damage(folder: Path) -> None:
+        found = load_file(folder / WEIGHTS)
+        change(found)
+        save_file({name: tensor.contiguous() for name, tensor in found.items()}, folder / WEIGHTS)
+
+    return damage
+
+
+def keys(**changed: Any) -> Callable[[Path], object]:
+    """Changes keys of config.json."""
+    def damage(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+
+    return damage
+
+
+def pickled(folder: Path) -> None:
+    (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
+
+
+def indexed(name: object) -> Callable[[Path], object]:
+    """The weights are where an index says."""
+    def damage(folder: Path) -> None:
+        (folder / WEIGHTS).rename(folder / "elsewhere.safetensors")
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+
+    return damage
+
+
+def nested(folder: Path) -> None:
+    (folder / "config.json").write_text("[" * 100_000)
+
+
+def dangling(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS).symlink_to(folder / "nothing")
+
+
+Q = "model.encoder.layers.0.self_attn.q_proj.weight"
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a header of 2^62 bytes": (lambda f: (f / WEIGHTS).write_bytes(struct.pack("<Q", 2**62) + b"{}"), "cannot be read"),
+    "cut short": (lambda f: os.truncate(f / WEIGHTS, 3000), "cannot be read"),
+    "empty": (lambda f: (f / WEIGHTS).write_bytes(b""), "cannot be read"),
+    "a pickle": (pickled, "pickle"), "a link to nothing": (dangling, "no weights"),
+    "a path that climbs": (indexed("../../etc/passwd"), "index"), "no path": (indexed(3), "index"),
+    "a part that is missing": (indexed("other.safetensors"), "cannot be read"),
+    "code of its own": (keys(auto_map={"AutoModel": "x.Y"}), "code of its own"),
+    "another class": (keys(model_type="llama"), "'llama' cannot be imported"),
+    "a class of many languages": (keys(model_type="m2m_100"), "no tokens of languages"),
+    "no width": (keys(d_model=None), "d_model"), "a width of text": (keys(d_model="64"), "d_model"),
+    "a huge width": (keys(d_model=2**60), "d_model"),
+    "another width": (keys(d_model=32), "not those that config.json describes"),
+    "heads that do not fit": (keys(encoder_attention_heads=3, decoder_attention_heads=3), "n_heads"),
+    "other heads": (keys(decoder_attention_heads=4), "differ"),
+    "no such function": (keys(activation_function="x"), "x"),
+    "a token beyond": (keys(eos_token_id=10**6), "eos_token_id"), "a start that is missing": (
+        keys(decoder_start_token_id=None), "decoder_start_token_id"),
+    "no JSON": (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON"),
+    "deep JSON": (nested, "cannot be read as JSON"),
+    "a list": (lambda f: (f / "config.json").write_text("[]"), "object"),
+    "no configuration": (lambda f: (f / "config.json").unlink(), "missing"),
+    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "missing"),
+    "a damaged tokenizer": (lambda f: (f / "tokenizer.json").write_text('{"model": 3}'), "tokenizer"),
+    "a tensor missing": (tensors(lambda t: t.pop(Q)), Q.split(".")[-2][:1] + "|tensors"),
+    "a tensor too many": (tensors(lambda t: t.update(extra=torch.ones(2))), "no place"),
+    "transposed": (tensors(lambda t: t.update({"model.encoder.layers.0.fc1.weight": t[
+        "model.encoder.layers.0.fc1.weight"].T})), "tensors|shapes"),
+    "not a number": (tensors(lambda t: t[Q].fill_(float("nan"))), "not finite"),
+    "infinite": (tensors(lambda t: t[Q].fill_(float("inf"))), "not finite"),
+    "no embedding": (tensors(lambda t: t.pop("model.shared.weight")), "missing"),
+    "a small embedding": (tensors(lambda t: t.update({"model.shared.weight": t["model.shared.weight"][:9]})), "pieces"),
+    "whole numbers": (tensors(lambda t: t.update({Q: t[Q].long()})), "tensors|shapes")}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_one_clear_error(name: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage, said = DAMAGES[name]
+    damage(folder)
+    with pytest.raises(UserError, match=said) as caught:
+        import_run(folder, tmp_path / "run")
+    assert len(str(caught.value)) < 1500
+    assert not (tmp_path / "run").exists()
+    assert not list(tmp_path.glob(".tmp-*"))
+    assert main(["import", str(folder), "--out", str(tmp_path / "run")]) == caught.value.exit_code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_what_is_whole_is_imported(folder: Path, tmp_path: Path) -> None:
+    assert import_run(folder, tmp_path / "run").what == "MarianMTModel"
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no such folder"):
+        import_run(tmp_path / "nowhere", tmp_path / "run")
+
+
+def test_nothing_is_replaced(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with pytest.raises(UserError, match="something already"):
+        import_run(folder, tmp_path / "run")

@@ -1,0 +1,209 @@
+"""What transformers has computed, a run that was imported from it computes, and says, too."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.interop.conftest import perturb, sentences
+
+import pellucid
+from pellucid.interop import importing
+from pellucid.interop.families import family_of
+from pellucid.interop.foreign_tokenizer import read_tokenizer
+from pellucid.interop.importing import import_run
+from pellucid.interop.incoming import to_ours
+from pellucid.interop.reading import Fields, read_config
+from pellucid.runs.checkpoint import fill
+
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+BART = {"d_model": 16, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 2, "scale_embedding": False,
+        "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 200}
+MARIAN = BART | {"scale_embedding": True, "pad_token_id": 63, "eos_token_id": 0, "decoder_start_token_id": 63,
+                 "forced_eos_token_id": None, "bad_words_ids": [[63]]}
+T5 = {"d_model": 16, "d_kv": 8, "d_ff": 20, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 2,
+      "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+BERT = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24,
+        "max_position_embeddings": 160, "num_labels": 3}
+DISTILBERT = {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 24, "max_position_embeddings": 160, "num_labels": 3}
+SEQ2SEQ: list[tuple[str, str, dict[str, Any]]] = [
+    ("MarianMTModel", "MarianConfig", MARIAN | {"activation_function": "swish"}),
+    ("MarianMTModel", "MarianConfig", MARIAN | {"activation_function": "relu", "scale_embedding": False}),
+    ("BartForConditionalGeneration", "BartConfig", BART), ("BartForConditionalGeneration", "BartConfig", BART | {
+        "scale_embedding": True, "activation_function": "gelu_new"}),
+    ("T5ForConditionalGeneration", "T5Config", T5),
+    ("T5ForConditionalGeneration", "T5Config", T5 | {"feed_forward_proj": "gated-gelu", "d_kv": 5}),
+    ("MT5ForConditionalGeneration", "MT5Config", T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": True}),
+    ("UMT5ForConditionalGeneration", "UMT5Config", T5 | {"feed_forward_proj": "gated-gelu"})]
+CLASSIFIERS: list[tuple[str, str, dict[str, Any]]] = [
+    ("BertForSequenceClassification", "BertConfig", BERT),
+    ("RobertaForSequenceClassification", "RobertaConfig", BERT | {"layer_norm_eps": 1e-5, "pad_token_id": 1}),
+    ("XLMRobertaForSequenceClassification", "XLMRobertaConfig", BERT | {"pad_token_id": 1}),
+    ("DistilBertForSequenceClassification", "DistilBertConfig", DISTILBERT)]
+
+
+def write_marian(folder: Path) -> int:
+    """Two models of SentencePiece, and one vocabulary with their pieces, eos first and padding last."""
+    import sentencepiece
+
+    pieces = ["</s>", "<unk>", ">>fra<<"]
+    for side, lines in (("source", sentences(300)), ("target", sentences(300, 4))):
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, vocab_size=60,
+                                                 model_type="unigram", minloglevel=2, num_threads=1)
+        (folder / f"{side}.spm").write_bytes(model.getvalue())
+        made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+        pieces += [made.id_to_piece(i) for i in range(3, 60) if made.id_to_piece(i) not in pieces]
+    pieces = [*pieces[:63], "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "fr"}))
+    return len(pieces)
+
+
+def write_tokenizer(folder: Path, kind: str) -> int:
+    """A tokenizer.json of the kind that a class has."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    specials = {"Bart": ["<s>", "<pad>", "</s>", "<unk>"], "T5": ["<pad>", "</s>", "<unk>"],
+                "Bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]}[kind]
+    keys = {"vocab_size": 150, "special_tokens": specials, "show_progress": False}
+    if kind == "Bart":
+        made, trainer = Tokenizer(models.BPE()), trainers.BpeTrainer(
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **keys | {"vocab_size": 330})
+        made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    elif kind == "T5":
+        made, trainer = Tokenizer(models.Unigram()), trainers.UnigramTrainer(unk_token="<unk>", **keys)
+        made.pre_tokenizer, made.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    else:
+        made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        made.pre_tokenizer, trainer = pre_tokenizers.BertPreTokenizer(), trainers.WordPieceTrainer(**keys)
+    made.train_from_iterator(sentences(300), trainer)
+    ends = {"Bart": ("<s> $A </s>", ("<s>", "</s>")), "T5": ("$A </s>", ("</s>",)),
+            "Bert": ("[CLS] $A [SEP]", ("[CLS]", "[SEP]"))}[kind]
+    made.post_processor = processors.TemplateProcessing(single=ends[0], special_tokens=[
+        (token, made.token_to_id(token)) for token in ends[1]])
+    made.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "PreTrainedTokenizerFast", "pad_token": specials[0] if kind != "Bart" else "<pad>",
+        "clean_up_tokenization_spaces": False}))
+    return int(made.get_vocab_size())
+
+
+Foreign = Callable[..., tuple[Path, Any]]
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Foreign:
+    """A folder of theirs with random weights, and the model in it."""
+    def make(kind: str, configuration: str, keys: dict[str, Any]) -> tuple[Path, Any]:
+        folder = tmp_path_factory.mktemp("theirs")
+        family = "T5" if "T5" in kind else "Bart" if "Bart" in kind else "Bert"
+        size = write_marian(folder) if "Marian" in kind else write_tokenizer(folder, family)
+        made = getattr(transformers, kind)(getattr(transformers, configuration)(vocab_size=size, **keys)).eval()
+        perturb(made)
+        if hasattr(made, "final_logits_bias"):
+            made.final_logits_bias.normal_()
+        made.save_pretrained(folder)
+        return folder, getattr(transformers, kind).from_pretrained(folder).eval()
+
+    return make
+
+
+def same_positions(theirs: Any, ours: Any) -> None:
+    """Marian's sinusoids are those of our rounding, so that nothing else is compared."""
+    order = torch.cat([torch.arange(0, 16, 2), torch.arange(1, 16, 2)])
+    for name in ("encoder", "decoder"):
+        table = getattr(theirs.model, name).embed_positions.weight
+        table.data = getattr(ours, name).position.table(torch.arange(len(table)))[:, order].to(table.dtype)
+
+
+@pytest.fixture
+def in_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers computes norms and softmax of T5 in float32, whatever comes in; here it does not."""
+    to = torch.Tensor.to
+    monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, *a, **k: to(
+        self, *(torch.float64 if each is torch.float32 else each for each in a), **k))
+
+
+@pytest.mark.parametrize(("kind", "configuration", "keys"), SEQ2SEQ, ids=[f"{k} {len(str(c))}" for k, _, c in SEQ2SEQ])
+def test_logits_are_the_same_in_double(kind: str, configuration: str, keys: dict[str, Any], foreign: Foreign,
+                                       tmp_path: Path, in_double: None) -> None:
+    folder, theirs = foreign(kind, configuration, keys)
+    import_run(folder, tmp_path / "run")
+    run, theirs = pellucid.load(tmp_path / "run"), theirs.double()
+    fields = Fields(read_config(folder), folder / "config.json")
+    rows = importing._rows(fields, family_of(fields)[1], read_tokenizer(folder, str(fields.values["model_type"])),
+                           len(theirs.get_input_embeddings().weight), None)
+    model = run.model.double()
+    fill(model, to_ours(fields, theirs.state_dict(), run.config.model, rows))  # what the file has rounded is not now
+    if "Marian" in kind:
+        same_positions(theirs, model)
+    kept = [i for i, row in enumerate(rows.order) if i > 3 and row is not None]
+    source, target = (torch.randint(len(kept), shape) for shape in ((3, 150), (3, 140)))
+    ids, real = torch.tensor(kept), torch.ones(3, 150, dtype=torch.bool)
+    real[0, 100:] = False
+    there = torch.tensor([-1 if row is None else row for row in rows.order])
+    mine = torch.cat([torch.full((3, 1), 2), ids[target]], 1)
+    with torch.no_grad():
+        wanted = theirs(input_ids=there[ids[source]], attention_mask=real.long(), decoder_input_ids=there[mine]).logits
+        found = model(ids[source], mine, real)
+    torch.testing.assert_close(found[..., kept], wanted[..., there[ids]], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "configuration", "keys"), SEQ2SEQ, ids=[f"{k} {len(str(c))}" for k, _, c in SEQ2SEQ])
+def test_a_translator_is_the_same(kind: str, configuration: str, keys: dict[str, Any], foreign: Foreign,
+                                  tmp_path: Path) -> None:
+    folder, theirs = foreign(kind, configuration, keys)
+    done = import_run(folder, tmp_path / "run")
+    assert done.what == kind
+    run = pellucid.load(tmp_path / "run")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    texts = sentences(100, 2)
+    if "Marian" in kind:
+        same_positions(theirs, run.model)
+        texts = [f">>fra<< {text}" if i % 3 == 0 else text for i, text in enumerate(texts)]
+    batch = tokenizer(texts, return_tensors="pt", padding=True, return_token_type_ids=False)
+    start = theirs.config.decoder_start_token_id
+    generated = theirs.generate(**batch, num_beams=1, max_new_tokens=12, do_sample=False, forced_bos_token_id=None,
+                                forced_eos_token_id=None, suppress_tokens=sorted({start, theirs.config.pad_token_id}
+                                - {theirs.config.eos_token_id}), no_repeat_ngram_size=0, min_length=0)
+    options = pellucid.config.DecodeConfig(beam_size=1, max_length=12, precision="fp32")
+    said = [list(one.tokens) for one in run.generate(texts, options=options)]
+    expected = [[tokenizer.convert_ids_to_tokens(int(i)) for i in until(row[1:], theirs.config)] for row in generated]
+    assert said == expected
+
+
+def until(ids: torch.Tensor, config: Any) -> list[int]:
+    """Ids before the end."""
+    kept = []
+    for i in ids.tolist():
+        if i == config.eos_token_id:
+            break
+        kept.append(i)
+    return kept
+
+
+@pytest.mark.parametrize(("kind", "configuration", "keys"), CLASSIFIERS, ids=[kind for kind, _, _ in CLASSIFIERS])
+def test_a_classifier_is_the_same(kind: str, configuration: str, keys: dict[str, Any], foreign: Foreign,
+                                  tmp_path: Path) -> None:
+    folder, theirs = foreign(kind, configuration, keys)
+    import_run(folder, tmp_path / "run")
+    run = pellucid.load(tmp_path / "run")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    texts = [*sentences(50, 2), " ".join(sentences(12, 3))[:300]]
+    for text, found in zip(texts, run.classify(texts), strict=True):
+        with torch.no_grad():
+            batch = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+            wanted = theirs(**batch).logits.softmax(-1)[0]
+        torch.testing.assert_close(torch.tensor(list(found.probabilities.values())), wanted, rtol=0, atol=2e-6)

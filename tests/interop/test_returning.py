@@ -1,0 +1,103 @@
+"""What transformers has written, and a run was made of, goes back to it with the same files and the same bytes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from tests.interop.conftest import MakeRun, sentences
+from tests.interop.test_importing import BART, BERT, CLASSIFIERS, MARIAN, SEQ2SEQ, T5, Foreign, foreign
+from tests.interop.test_languages import KINDS, Made
+from tests.interop.test_languages import foreign as many
+
+import pellucid
+from pellucid.interop.huggingface import export
+from pellucid.interop.importing import import_run
+
+__all__ = ["foreign", "many"]
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "source.spm", "target.spm", "vocab.txt",
+             "sentencepiece.bpe.model", "generation_config.json")
+DRAWN = [("MarianMTModel", "MarianConfig", MARIAN), ("UMT5ForConditionalGeneration", "UMT5Config", T5),
+         ("BertForSequenceClassification", "BertConfig", BERT),
+         ("BlenderbotForConditionalGeneration", "BlenderbotConfig", BART | {
+             "scale_embedding": True, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3,
+             "decoder_start_token_id": 2, "forced_eos_token_id": None})]
+
+
+def drawn(kind: str, keys: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Another width, other depths, another inner width, other heads."""
+    draw = random.Random(seed)
+    heads = draw.choice((1, 2, 3))
+    width, inner, layers = heads * draw.choice((4, 6, 10)), draw.randint(5, 40), draw.sample(range(1, 5), 2)
+    if "T5" in kind:
+        return keys | {"d_model": 2 * width, "d_kv": draw.randint(2, 9), "d_ff": 2 * inner, "num_heads": heads,
+                       "num_layers": layers[0], "num_decoder_layers": layers[1],
+                       "feed_forward_proj": draw.choice(("relu", "gated-gelu", "gated-silu"))}
+    if "Bert" in kind:
+        return keys | {"hidden_size": width, "num_attention_heads": heads, "intermediate_size": inner,
+                       "num_hidden_layers": layers[0]}
+    return keys | {"d_model": width, "encoder_attention_heads": heads, "decoder_attention_heads": heads,
+                   "encoder_layers": layers[0], "decoder_layers": layers[1], "encoder_ffn_dim": inner,
+                   "decoder_ffn_dim": inner, "activation_function": draw.choice(("relu", "gelu", "swish"))}
+
+
+def returned(folder: Path, place: Path) -> Path:
+    """The folder that comes of a run that is made of a folder; both hold the same."""
+    import_run(folder, place / "run")
+    done = export(place / "run", place / "back")
+    before, after = (safetensors.torch.load_file(each / "model.safetensors") for each in (folder, place / "back"))
+    assert before.keys() == after.keys()
+    for name, tensor in before.items():
+        assert tensor.dtype == after[name].dtype
+        assert torch.equal(tensor.view(torch.int32), after[name].view(torch.int32)), name
+    for name in TOKENIZER:
+        assert (folder / name).is_file() == (name in done.files)
+        assert name not in done.files or (folder / name).read_bytes() == (place / "back" / name).read_bytes()
+    return place / "back"
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("kind", "configuration", "keys"), DRAWN, ids=[kind for kind, _, _ in DRAWN])
+def test_every_byte_of_a_drawn_model_comes_back(kind: str, configuration: str, keys: dict[str, Any], seed: int,
+                                                foreign: Foreign, tmp_path: Path) -> None:
+    folder, _ = foreign(kind, configuration, drawn(kind, keys, seed))
+    assert class_of(returned(folder, tmp_path)) == kind
+
+
+def class_of(folder: Path) -> str:
+    """What transformers makes of it."""
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder)
+    name = str(config.architectures[0])
+    return type(getattr(transformers, name).from_pretrained(folder)).__name__
+
+
+@pytest.mark.parametrize(("kind", "configuration", "keys"), SEQ2SEQ + CLASSIFIERS, ids=str)
+def test_every_class_comes_back(kind: str, configuration: str, keys: dict[str, Any], foreign: Foreign,
+                                tmp_path: Path) -> None:
+    returned(foreign(kind, configuration, keys)[0], tmp_path)
+
+
+@pytest.mark.parametrize("many", KINDS, indirect=True)
+def test_a_model_of_many_languages_comes_back(many: Made, tmp_path: Path) -> None:
+    returned(many[0], tmp_path)
+
+
+@pytest.mark.parametrize("keys", [{}, {"residual": "post"}, {"residual": "post", "position": "learned"},
+                                  {"norm": "rmsnorm", "position": "t5", "feed_forward": "geglu"}], ids=str)
+def test_what_was_exported_comes_back(keys: dict[str, Any], random_run: MakeRun, tmp_path: Path) -> None:
+    export(random_run(**keys), tmp_path / "theirs")
+    returned(tmp_path / "theirs", tmp_path)
+
+
+def test_it_says_the_same_there(foreign: Foreign, tmp_path: Path) -> None:
+    folder, _ = foreign(*SEQ2SEQ[0])
+    import_run(returned(folder, tmp_path), tmp_path / "again")
+    runs, texts = [pellucid.load(tmp_path / name) for name in ("run", "again")], sentences(20, 3)
+    assert [[one.tokens for one in run.generate(texts)] for run in runs[:1]] == [
+        [one.tokens for one in run.generate(texts)] for run in runs[1:]]

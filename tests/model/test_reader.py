@@ -1,0 +1,54 @@
+"""A reader: windows are read apart, padding and neighbours change nothing, marks are those computed by hand."""
+
+import torch
+
+from pellucid.config import ModelConfig
+from pellucid.model.build import build_reader
+from pellucid.model.reader import Reader, marks_of, unfold
+
+CONFIG = ModelConfig(d_model=16, n_heads=2, d_ff=32, encoder_layers=2, dropout=0.0, position="rotary", max_length=32)
+BOS, SEP, UNK = 2, 3, 1
+
+
+def model() -> Reader:
+    return build_reader(CONFIG, 30, separator=SEP, unknown=UNK).double().eval()
+
+
+def test_marks_of_a_window_by_hand() -> None:
+    tokens = torch.tensor([[BOS, 5, 6, 7, SEP, 5, 9, 6, 7, 8, 0]])
+    numbers = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1, 1, 1, -1]])
+    assert marks_of(tokens, numbers).tolist() == [[0, 0, 0, 0, 1, 2, 1, 3, 3, 1, 0]]
+    unknown = torch.tensor([[BOS, -1, 5, SEP, -1, 5]])
+    assert marks_of(unknown, torch.tensor([[0, 0, 0, 1, 1, 1]])).tolist() == [[0, 0, 0, 1, 1, 2]]
+
+
+def test_rows_unfold_to_windows_with_their_question() -> None:
+    rows, places = unfold(torch.tensor([[0, 0, 1, 1, 2, 2, 2], [0, 1, 1, -1, -1, -1, -1]]))
+    assert rows.tolist() == [0, 0, 1]
+    assert places.tolist() == [[0, 1, 2, 3, -1], [0, 1, 4, 5, 6], [0, 1, 2, -1, -1]]
+
+
+def test_windows_of_one_row_score_as_those_of_several() -> None:
+    reader = model()
+    together = reader(torch.tensor([[BOS, 5, 6, SEP, 7, 8, 9, SEP, 10, 5]]))
+    first, second = reader(torch.tensor([[BOS, 5, 6, SEP, 7, 8, 9]])), reader(torch.tensor([[BOS, 5, 6, SEP, 10, 5]]))
+    torch.testing.assert_close(together[0, 4:7], first[0, 4:])
+    torch.testing.assert_close(together[0, 8:], second[0, 4:])
+    torch.testing.assert_close(together[0, 0], (first[0, 0] + second[0, 0]) / 2)
+    assert together[0, [1, 2, 3, 7]].isneginf().all()
+
+
+def test_a_batch_and_its_padding_change_nothing() -> None:
+    reader = model()
+    short, long = [BOS, 5, SEP, 6, 5], [BOS, 5, 6, SEP, 7, 8, 9, SEP, 10, 5]
+    source = torch.tensor([short + [0] * 5, long])
+    both = reader(source, torch.tensor([[True] * 5 + [False] * 5, [True] * 10]))
+    torch.testing.assert_close(both[0, :5], reader(torch.tensor([short]))[0])
+    torch.testing.assert_close(both[1], reader(torch.tensor([long]))[0])
+    assert both[0, 5:].isneginf().all()
+
+
+def test_a_window_of_nothing_can_only_have_no_answer() -> None:
+    scores = model()(torch.tensor([[BOS, 5, SEP]]))
+    assert scores[0, 1:].isneginf().all()
+    assert scores[0, 0].isfinite().all()

@@ -1,0 +1,39 @@
+"""Spans: the loss is two cross-entropies, and the best span is the one that trying all of them finds."""
+
+import math
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from pellucid.nn.span import best_spans, span_cross_entropy
+
+
+def some_scores() -> torch.Tensor:
+    scores = torch.randn(5, 12, 2, generator=torch.Generator().manual_seed(1))
+    scores[:, 1:4] = -math.inf
+    return scores
+
+
+def test_the_loss_is_that_of_both_ends() -> None:
+    scores, first, last = some_scores(), torch.tensor([0, 4, 5, 6, 11]), torch.tensor([0, 4, 9, 7, 11])
+    expected = (cross_entropy(scores[..., 0], first, reduction="none")
+                + cross_entropy(scores[..., 1], last, reduction="none"))
+    torch.testing.assert_close(span_cross_entropy(scores, first, last, 0.0), expected)
+
+
+def test_smoothing_is_spread_over_the_places_that_are_allowed() -> None:
+    scores, place = some_scores(), torch.tensor([4] * 5)
+    log_p = scores[:, [0, *range(4, 12)]].log_softmax(1)
+    expected = -(0.9 * log_p[:, 1] + 0.1 * log_p.mean(1)).sum(1)
+    torch.testing.assert_close(span_cross_entropy(scores, place, place, 0.1), expected)
+
+
+def test_the_best_span_is_the_best_of_all() -> None:
+    scores, windows = some_scores(), torch.tensor([[0] * 3 + [1] * 5 + [2] * 4] * 5)
+    value, first, last = best_spans(scores, windows, 3)
+    for row in range(5):
+        all_of_them = {(i, j): float(scores[row, i, 0] + scores[row, j, 1]) for i in range(1, 12)
+                       for j in range(i, min(12, i + 3)) if windows[row, i] == windows[row, j]}
+        best = max(all_of_them, key=all_of_them.__getitem__)
+        assert (int(first[row]), int(last[row])) == best
+        assert math.isclose(float(value[row]), all_of_them[best], rel_tol=1e-6)

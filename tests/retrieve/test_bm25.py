@@ -1,0 +1,121 @@
+"""Scores: the equation computed by hand, bm25s on its own, and the best passages without looking at all of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import bm25s
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.retrieve import bm25, postings
+from pellucid.retrieve.bm25 import K1, B, Scores
+from pellucid.retrieve.postings import Postings
+from pellucid.retrieve.terms import distinct_terms, terms_of
+
+TEXTS = ["a cat and a dog", "a cat, a cat", "the dog sleeps all day long", "天地玄黃，宇宙洪荒。", "天地人", "no more"]
+QUESTIONS = ["cat", "a dog", "天地", "天", "the cat and the dog sleep", "unheard", "，", "cat cat cat", "宇宙 dog"]
+
+
+def scores_of(texts: list[str], folder: Path, at_once: int) -> Scores:
+    """Made in runs of so many passages."""
+    scratch = folder / "runs"
+    scratch.mkdir(parents=True)
+    made = Postings(scratch)
+    for start in range(0, len(texts), at_once):
+        made.add(texts[start : start + at_once])
+    made.write(folder)
+    arrays = {name: np.load(folder / f"{name}.npy") for name in ("terms", "bounds", "passages", "scores", "peaks")}
+    return Scores(**arrays, count=len(texts))
+
+
+def by_hand(texts: list[str], question: str) -> list[float]:
+    """The equation, passage by passage, in double precision."""
+    bags = [Counter(terms_of([text])[0].tolist()) for text in texts]
+    average = sum(bag.total() for bag in bags) / len(bags)
+    sums = []
+    for bag in bags:
+        total = 0.0
+        for term in distinct_terms(question).tolist():
+            holders = sum(term in other for other in bags)
+            weight = math.log(1 + (len(bags) - holders + 0.5) / (holders + 0.5))
+            total += weight * bag[term] / (bag[term] + K1 * (1 - B + B * bag.total() / average))
+        sums.append(total)
+    return sums
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 6])
+def test_scores_are_the_equation_computed_by_hand(at_once: int, tmp_path: Path) -> None:
+    scores = scores_of(TEXTS, tmp_path, at_once)
+    for question in QUESTIONS:
+        expected = by_hand(TEXTS, question)
+        found = dict(scores.best(distinct_terms(question), len(TEXTS)))
+        assert found.keys() == {number for number, score in enumerate(expected) if score > 0}
+        for number, score in found.items():
+            assert score == pytest.approx(expected[number], rel=1e-5)
+
+
+def test_one_score_in_figures(tmp_path: Path) -> None:
+    """Two passages, "x x y" and "y": of the term x, one passage of two has it, twice among three terms; average 2."""
+    (number, score), = scores_of(["x x y", "y"], tmp_path, 2).best(distinct_terms("x"), 2)
+    assert number == 0
+    assert score == pytest.approx(math.log(2) * 2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 2)), rel=1e-6)
+
+
+def test_bm25s_gives_the_same_on_its_own(tmp_path: Path) -> None:
+    bags = [[str(term) for term in terms_of([text])[0]] for text in TEXTS]
+    theirs = bm25s.BM25(method="lucene", k1=K1, b=B)
+    theirs.index(bags, show_progress=False)
+    ours = scores_of(TEXTS, tmp_path, 3)
+    for question in QUESTIONS[:5]:
+        expected = theirs.get_scores([str(term) for term in distinct_terms(question)])
+        for number, score in ours.best(distinct_terms(question), len(TEXTS)):
+            assert score == pytest.approx(float(expected[number]), rel=1e-5)
+
+
+def test_of_equal_scores_those_that_come_first(tmp_path: Path) -> None:
+    scores = scores_of(["b", "a b", "a b", "c", "a b"] * 500, tmp_path, 1000)
+    assert [number for number, _ in scores.best(distinct_terms("a b"), 4)] == [1, 2, 4, 6]
+
+
+@pytest.mark.parametrize("at_once", [3, 10**6])
+def test_ranges_of_terms_change_nothing(at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = scores_of(TEXTS, tmp_path / "whole", 6)
+    monkeypatch.setattr(postings, "_AT_ONCE", at_once)
+    parts = scores_of(TEXTS, tmp_path / "parts", 2)
+    for name in ("terms", "bounds", "passages", "scores", "peaks"):
+        assert np.array_equal(getattr(whole, name), getattr(parts, name)), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 12))
+def test_the_best_are_those_of_all_sums(seed: int, k: int) -> None:
+    """Whatever is left out on the way: terms that most passages have, blocks whose highest sum is low."""
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, 3000))
+    holders = [np.flatnonzero(random.random(count) < share) for share in random.random(12) ** 3]
+    holders = [each if len(each) else np.array([0]) for each in holders]
+    values = [random.random(len(each)).astype(np.float32) * scale
+              for each, scale in zip(holders, np.float32(9) * random.random(12, np.float32) ** 2, strict=True)]
+    scores = Scores(np.arange(12, dtype=np.uint64), np.append(0, np.cumsum([len(each) for each in holders])),
+                    np.concatenate(holders).astype(np.int32), np.concatenate(values),
+                    np.array([each.max() for each in values]), count)
+    asked = random.choice(14, size=int(random.integers(1, 10)), replace=False).astype(np.uint64)
+    sums = np.zeros(count)
+    for term in asked[asked < 12].astype(int):
+        sums[holders[term]] += values[term]
+    expected = np.sort(sums[sums > 0])[::-1][:k]
+    found = scores.best(asked, k)
+    assert [score for _, score in found] == pytest.approx(expected.tolist(), rel=1e-4)
+    assert [score for _, score in found] == pytest.approx([sums[number] for number, _ in found], rel=1e-4)
+
+
+def test_the_kth_sum_is_found_by_blocks() -> None:
+    sums = np.random.default_rng(1).random(5000).astype(np.float32)
+    for k in (1, 4, 5, 100, 5000):
+        assert bm25._kth(sums, k) == np.sort(sums)[-k]
+    assert bm25._kth(sums, 5001) == 0

@@ -1,0 +1,85 @@
+"""Documents from files: what is read, what they are called, and what is refused with its place."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from pellucid.errors import DataError
+from pellucid.retrieve import documents
+from pellucid.retrieve.documents import read_documents, read_paragraphs
+from pellucid.retrieve.passages import Document
+
+SQUAD = {"data": [{"title": "T", "paragraphs": [{"id": "p", "context": "One.", "qas": [{"question": "?"}]},
+                                                {"context": "Two."}]}, {"paragraphs": [{"context": "Three."}]}]}
+
+
+def test_a_folder_of_texts_at_any_depth(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/Über.md").write_bytes("\ufeff# Ein\r\nText".encode())
+    (tmp_path / "A.TXT").write_text("second", encoding="utf-8")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"zip"))
+    (tmp_path / "blank.txt").write_text(" \n")
+    (tmp_path / "other.pdf").write_bytes(b"\xff")
+    assert list(read_documents([str(tmp_path)])) == [
+        Document("A.TXT", "A", "second"), Document("b.txt.gz", "b", "zip"),
+        Document("deep/Über.md", "Über", "# Ein\r\nText")]
+
+
+def test_records_of_json(tmp_path: Path) -> None:
+    rows = [{"id": 7, "title": "t", "text": "a"}, {"text": "b\r\n"}, {"id": "x", "title": None, "text": "c"}]
+    jsonl, as_list = tmp_path / "d.jsonl", tmp_path / "d.json"
+    jsonl.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    as_list.write_text(json.dumps(rows))
+    assert list(read_documents([str(jsonl)])) == [
+        Document("7", "t", "a"), Document(f"{jsonl}:2", "", "b\r\n"), Document("x", "", "c")]
+    assert [one.id for one in read_documents([str(as_list)])] == ["7", f"{as_list}, record 2", "x"]
+    as_list.write_text("\n" * 3 + json.dumps(rows, indent=1))
+    assert [one.text for one in read_documents([str(as_list)])] == ["a", "b\r\n", "c"]
+    as_list.write_bytes(jsonl.read_bytes())  # lines under the other name
+    assert [one.id for one in read_documents([str(as_list)])] == ["7", f"{as_list}:2", "x"]
+
+
+def test_the_layout_of_squad(tmp_path: Path) -> None:
+    path = tmp_path / "q.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(SQUAD).encode()))
+    expected = [Document("p", "T", "One."), Document(f"{path}#2", "T", "Two."), Document(f"{path}#3", "", "Three.")]
+    assert list(read_documents([str(path)])) == expected
+    assert list(read_paragraphs(str(path))) == list(zip(expected, [[{"question": "?"}], [], []], strict=True))
+
+
+@pytest.mark.parametrize(("name", "content", "told"), [
+    ("d.jsonl", b'{"text": "a"}\n{"text": ', "d.jsonl:2"), ("d.jsonl", b'{"txt": "a"}', "no field text"),
+    ("d.jsonl", b'["a"]', "a JSON object"), ("d.jsonl", b'{"text": 3}', "text is wanted"),
+    ("d.jsonl", b'{"text": "\\ud800"}', "surrogate"), ("d.jsonl", b'{"text": "a", "id": [1]}', "the field id"),
+    ("d.jsonl", b'{"id": "a", "text": "1"}\n{"id": "a", "text": "2"}', "two documents have the id 'a'"),
+    ("d.jsonl", b"", "empty"), ("d.jsonl", b"\xff\xfe", "UTF-8"), ("d.jsonl", b"[" * 10**5, "JSON"),
+    ("d.json", b'{"data": 1}', "no list data"), ("d.json", b'{"data": [1]}', "no list paragraphs"),
+    ("d.json", b'{"data": [{"paragraphs": [{"context": null}]}]}', "the field context"),
+    ("d.json", b'{"data": [{"paragraphs": [{"context": "a", "qas": 1}]}]}', "no list"),
+    ("d.json", b'{"data": [{"paragraphs": [{}]}]}', "no context"), ("d.json", b"{}", "no list data"),
+    ("d.json", b"nothing", "JSON"), ("d.json", b'{"a":' * 10**5, "JSON"), ("d.json", b'[{"text": "a"}, 2]', "record 2"),
+    ("d.txt", b"ok\n\xe9", "d.txt:2"), ("d.txt", b" \n", "no document"), ("d.txt.gz", b"plain", "gzip"),
+    ("d.pdf", b"%PDF", "a file of this name")])
+def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path, name: str, content: bytes, told: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError) as error:
+        list(read_documents([str(tmp_path / name)]))
+    assert told in str(error.value)
+    assert name in str(error.value)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.txt", tmp_path / "none.pdf", tmp_path):
+        with pytest.raises(DataError, match=r"does not exist|no document"):
+            list(read_documents([str(path)]))
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MOST_BYTES", 2**20)
+    (tmp_path / "d.txt.gz").write_bytes(gzip.compress(b"x" * (2**20 + 1)))
+    with pytest.raises(DataError, match="more than 1 MiB"):
+        list(read_documents([str(tmp_path / "d.txt.gz")]))

@@ -1,0 +1,191 @@
+"""An index in a folder: what was put in comes out, add is build anew, damage is told, nobody writes over another."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pellucid.errors import CheckpointError, ConfigError, DataError
+from pellucid.files import MANIFEST, sha256
+from pellucid.retrieve import building
+from pellucid.retrieve.folder import ABOUT, FILES, FolderIndex
+from pellucid.retrieve.index import build_index, open_index
+
+DOCUMENTS = [{"id": "a", "title": "猫", "text": "猫在睡觉。\r\n狗在叫 👩‍👧！"},
+             {"id": "b", "text": "The ﬁle of Dr. Who. It is long."}, {"id": "c", "text": "天地玄黃。"}]
+
+
+def lines(path: Path, documents: list[dict[str, str]]) -> str:
+    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in documents), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    return lines(tmp_path / "data.jsonl", DOCUMENTS)
+
+
+@pytest.fixture
+def idx(tmp_path: Path, data: str) -> Path:
+    build_index([data], str(tmp_path / "idx"), longest=20)
+    return tmp_path / "idx"
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_what_was_put_in_comes_out(idx: Path) -> None:
+    index = FolderIndex(idx)
+    assert [(one.id, one.title, one.text) for one in index.documents()] == [
+        (one["id"], one.get("title", ""), one["text"]) for one in DOCUMENTS]
+    texts = {one["id"]: one["text"] for one in DOCUMENTS}
+    passages = list(index.passages())
+    assert all(texts[one.document][one.start : one.end] == one.text for one in passages)
+    assert index.about["passages"] == len(passages) == 4
+    assert {path.name for path in idx.iterdir()} == FILES | {MANIFEST}
+
+
+def test_the_passage_that_fits_is_found(idx: Path) -> None:
+    index = open_index(str(idx))
+    assert [one.passage.document for one in index.search("FILE")] == ["b"]
+    assert [one.passage.document for one in index.search("狗叫了吗？")] == ["a"]
+    assert [index.search(question) for question in ("unheard", "。", "👩‍👧")] == [[], [], []]
+
+
+@pytest.mark.parametrize(("question", "k"), [("", 1), (" \n", 1), ("x" * 10_001, 1), ("猫" * 10**7, 1), ("cat", 0),
+                                             ("cat", 1001)])
+def test_questions_that_are_refused(idx: Path, question: str, k: int) -> None:
+    with pytest.raises(ConfigError):
+        FolderIndex(idx).search(question, k)
+
+
+def test_questions_of_one_character_and_of_the_most(idx: Path) -> None:
+    index = FolderIndex(idx)
+    assert index.search("猫")[0].passage.document == "a"
+    assert index.search("猫狗" * 5000)[0].passage.document == "a"
+    assert index.search("\ud800 file")[0].passage.document == "b"  # half of a character
+
+
+def test_add_gives_what_building_at_once_gives(tmp_path: Path) -> None:
+    changed = {"id": "b", "text": "Another text."}
+    first, more = lines(tmp_path / "1.jsonl", DOCUMENTS[:2]), lines(tmp_path / "2.jsonl", [DOCUMENTS[2], changed])
+    whole = lines(tmp_path / "3.jsonl", [DOCUMENTS[0], DOCUMENTS[2], changed])
+    build_index([first], str(tmp_path / "added"), longest=20)
+    assert build_index([more], str(tmp_path / "added"), add=True) == {"documents": 3, "passages": 3, "terms": 20}
+    build_index([whole], str(tmp_path / "whole"), longest=20)
+    assert bytes_of(tmp_path / "added") == bytes_of(tmp_path / "whole")
+
+
+def test_a_document_without_a_term_can_be_indexed(tmp_path: Path) -> None:
+    data = lines(tmp_path / "d.jsonl", [{"id": "a", "text": "！！"}])
+    assert build_index([data], str(tmp_path / "idx")) == {"documents": 1, "passages": 1, "terms": 0}
+    assert open_index(str(tmp_path / "idx")).search("a") == []
+
+
+@pytest.mark.parametrize("name", sorted(FILES | {MANIFEST}))
+@pytest.mark.parametrize("how", ["cut", "flipped", "emptied", "gone", "a folder"])
+def test_every_damage_is_one_clear_error(idx: Path, name: str, how: str) -> None:
+    path, content = idx / name, (idx / name).read_bytes()
+    path.unlink()
+    if how == "a folder":
+        path.mkdir()
+    elif how != "gone":
+        flipped = content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 0x40]) + content[
+            len(content) // 2 + 1 :]
+        path.write_bytes({"cut": content[:-2], "flipped": flipped, "emptied": b""}[how])
+    is_manifest_gone = name == MANIFEST and how == "gone"
+    with pytest.raises(ConfigError if is_manifest_gone else DataError, match=r"damaged|no index"):
+        FolderIndex(idx)
+
+
+def forge(idx: Path, name: str) -> None:
+    """Makes the manifest say what the file is now."""
+    manifest = json.loads((idx / MANIFEST).read_text())
+    manifest["files"][name] = {"bytes": (idx / name).stat().st_size, "sha256": sha256(idx / name)}
+    (idx / MANIFEST).write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("name", ["bounds", "passages", "windows", "documents"])
+def test_arrays_that_do_not_belong_together_are_damage(idx: Path, name: str) -> None:
+    """Whole by the manifest, and yet not what this made."""
+    np.save(idx / f"{name}.npy", np.load(idx / f"{name}.npy") + 10**8)
+    forge(idx, f"{name}.npy")
+    with pytest.raises(DataError, match="damaged"):
+        FolderIndex(idx).search("猫")
+
+
+def test_what_a_newer_version_made_is_refused(idx: Path) -> None:
+    about = json.loads((idx / ABOUT).read_text()) | {"format": 99}
+    (idx / ABOUT).write_text(json.dumps(about))
+    forge(idx, ABOUT)
+    with pytest.raises(CheckpointError, match="newer version"):
+        FolderIndex(idx)
+
+
+def test_a_build_that_fails_leaves_the_old_index_as_it_was(idx: Path, data: str,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    before = bytes_of(idx)
+    monkeypatch.setattr(building.Postings, "write", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        build_index([data], str(idx))
+    assert bytes_of(idx) == before
+    assert sorted(path.name for path in idx.parent.iterdir()) == ["data.jsonl", "idx"]
+
+
+def test_a_first_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    bad = lines(tmp_path / "bad.jsonl", [*DOCUMENTS, {"id": "a", "text": "again"}])
+    with pytest.raises(DataError, match="id 'a'"):
+        build_index([bad], str(tmp_path / "idx"))
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
+
+
+def test_what_a_killed_build_left_is_removed(idx: Path, data: str) -> None:
+    left, other = (idx.with_name(f".tmp-{'0' * 32}-{name}") for name in ("idx", "idx2"))
+    for folder in (left, other):
+        shutil.copytree(idx, folder / "runs")
+    build_index([data], str(idx))
+    assert not left.exists()
+    assert other.exists()
+
+
+def test_two_writers_are_told_apart(idx: Path, data: str) -> None:
+    handle = os.open(idx, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(ConfigError, match="another process is writing"):
+        build_index([data], str(idx))
+    os.close(handle)
+    build_index([data], str(idx))
+
+
+def test_an_open_index_goes_on_while_it_is_replaced(idx: Path, tmp_path: Path) -> None:
+    old = FolderIndex(idx)
+    build_index([lines(tmp_path / "new.jsonl", [{"id": "n", "text": "new 猫"}])], str(idx))
+    assert old.search("猫")[0].passage.document == "a"
+    assert FolderIndex(idx).search("猫")[0].passage.document == "n"
+
+
+def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path, data: str) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("x")
+    with pytest.raises(ConfigError, match="something else"):
+        build_index([data], str(tmp_path / "mine"))
+    assert (tmp_path / "mine/thesis.txt").read_text() == "x"
+
+
+def test_places_and_lengths_that_cannot_be(tmp_path: Path, data: str) -> None:
+    with pytest.raises(ConfigError, match="no such index"):
+        open_index(str(tmp_path / "nothing"))
+    with pytest.raises(ConfigError, match="no index"):
+        open_index(str(tmp_path))
+    with pytest.raises(ConfigError, match="no such index"):
+        build_index([data], str(tmp_path / "nothing"), add=True)
+    for longest in (19, 10_001):
+        with pytest.raises(ConfigError, match="cannot have"):
+            build_index([data], str(tmp_path / "idx"), longest=longest)

@@ -1,0 +1,85 @@
+"""An index as a collection of Qdrant, in the client's own memory: what a folder finds, it finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pellucid.errors import ConfigError
+from pellucid.retrieve.index import build_index, open_index
+
+qdrant_client = pytest.importorskip("qdrant_client")
+
+from pellucid.retrieve.qdrant import Collection, write_collection  # noqa: E402
+
+TEXTS = {"a": "猫在睡觉。狗在叫。", "b": "The cat of Dr. Who is asleep. The dog barks.", "c": "天地玄黃，宇宙洪荒。",
+         "d": "A dog and a cat, and another dog."}
+QUESTIONS = ["cat", "a dog", "猫", "猫和狗", "the cat and the dog sleep", "unheard", "。", "宇宙 dog"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    rows = [json.dumps({"id": name, "title": name * 2, "text": text}) + "\n" for name, text in TEXTS.items()]
+    (tmp_path / "data.jsonl").write_text("".join(rows))
+    return str(tmp_path / "data.jsonl")
+
+
+@pytest.fixture
+def collection(data: str) -> Collection:
+    made = Collection(qdrant_client.QdrantClient(":memory:"), "mine")
+    assert write_collection(made, [data], False, 20) == {"documents": 4, "passages": 7}
+    return made
+
+
+def test_it_finds_what_a_folder_finds(collection: Collection, data: str, tmp_path: Path) -> None:
+    build_index([data], str(tmp_path / "idx"), longest=20)
+    folder = open_index(str(tmp_path / "idx"))
+    for question in QUESTIONS:
+        ours, theirs = folder.search(question, 10), collection.search(question, 10)
+        assert {one.passage for one in theirs} == {one.passage for one in ours}
+        assert [one.score for one in theirs] == pytest.approx([one.score for one in ours], rel=1e-5)
+
+
+def test_a_new_one_takes_the_place_of_the_old_and_of_what_was_left(collection: Collection, tmp_path: Path) -> None:
+    collection.client.create_collection("mine.build-left", vectors_config={})
+    collection.client.create_collection("other", vectors_config={})
+    (tmp_path / "new.txt").write_text("only this")
+    write_collection(collection, [str(tmp_path / "new.txt")], False, 400)
+    assert collection.search("cat") == []
+    assert collection.search("this")[0].passage.title == "new"
+    names = [one.name for one in collection.client.get_collections().collections]
+    assert sorted(name.split("-")[0] for name in names) == ["mine.build", "other"]
+
+
+def test_what_is_added_replaces_what_has_the_same_id(collection: Collection, tmp_path: Path) -> None:
+    (tmp_path / "more.jsonl").write_text('{"id": "d", "text": "A whale."}\n{"id": "e", "text": "A cat."}\n')
+    assert write_collection(collection, [str(tmp_path / "more.jsonl")], True, 20) == {"passages": 7}
+    assert {one.passage.document for one in collection.search("cat")} == {"b", "e"}
+    assert collection.search("whale")[0].passage.document == "d"
+
+
+def test_what_cannot_be(collection: Collection, data: str) -> None:
+    with pytest.raises(ConfigError, match="no such index to add to"):
+        write_collection(Collection(collection.client, "none"), [data], True, 400)
+    with pytest.raises(ConfigError, match="no such index"):
+        Collection(collection.client, "none").search("cat")
+    collection.client.create_collection("theirs", vectors_config={})
+    with pytest.raises(ConfigError, match="is no index"):
+        write_collection(Collection(collection.client, "theirs"), [data], False, 400)
+    with pytest.raises(ConfigError, match="empty"):
+        collection.search("")
+
+
+@pytest.mark.parametrize("place", ["qdrant://", "qdrant://host", "qdrant://host/a/b", "qdrant://host:x/a", "qdrant:///a"])
+def test_places_that_are_none(place: str) -> None:
+    with pytest.raises(ConfigError, match="no place of a collection"):
+        open_index(place)
+
+
+def test_a_server_that_does_not_answer(data: str) -> None:
+    for ask in (lambda: open_index("qdrant://127.0.0.1:1/a").search("cat"),
+                lambda: build_index([data], "qdrant://127.0.0.1:1/a")):
+        with pytest.raises(ConfigError, match="does not answer"):
+            ask()

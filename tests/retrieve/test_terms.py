@@ -1,0 +1,47 @@
+"""Terms: Han characters and pairs, words elsewhere, the same in every spelling that looks the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pellucid.retrieve.terms import BITS, distinct_terms, terms_of
+
+
+def counted(text: str) -> Counter[int]:
+    return Counter(terms_of([text])[0].tolist())
+
+
+def test_characters_and_pairs_of_neighbours() -> None:
+    one, two, three = map(ord, "天地人")
+    assert counted("天地，人天地") == {one: 2, two: 2, three: 1, one << 21 | two: 2, three << 21 | one: 1}
+
+
+def test_words_are_terms_whole() -> None:
+    assert len(counted("the cat, the dog; don't")) == 5  # the cat dog don t
+    assert counted("the cat the").total() == 3
+    assert counted("snake_case") == counted("snake case")
+    assert counted("第3章abc") == counted("第") + counted("3") + counted("章") + counted("abc")
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("ＡＢＣ", "abc"), ("Å", "A\u030a"), ("ﬁle", "FILE"), ("㌔", "キロ"), ("ｶﾞ", "ガ"), ("ПРИВЕТ", "привет")])
+def test_what_looks_the_same_is_the_same(one: str, other: str) -> None:
+    assert counted(one) == counted(other) != {}
+
+
+@pytest.mark.parametrize("text", ["", " ", "，。！？", "👩‍👧", "\0", "...", "・ー"[:1]])
+def test_marks_and_signs_are_none(text: str) -> None:
+    assert counted(text) == {}
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
+def test_of_many_texts_it_is_as_of_each_alone(texts: list[str]) -> None:
+    terms, places = terms_of(texts)
+    for number, text in enumerate(texts):
+        assert Counter(terms[places == number].tolist()) == counted(text)
+    assert int(terms.max(initial=0)) < 2**BITS
+    assert distinct_terms(texts[0]).tolist() == sorted(counted(texts[0]))

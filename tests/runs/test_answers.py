@@ -1,0 +1,62 @@
+"""Answers from an index: each is the substring of the document that it cites, whatever the documents hold."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from pellucid.cli import main
+from pellucid.config.mapping import from_mapping
+from pellucid.train.journal import Reporter
+from pellucid.train.train import train
+
+DOCUMENTS = {"b.md": "Cafe\u0301 key, key, key.",
+             "a.txt": "The king lost the key in the garden.\r\nThe nurse ate the ﬁne cake at the hotel 👨‍👩‍👧.",
+             "中.txt": "范廷颂于1919年６月１５日出生。\n他在河内大修道院完成学业。ＡＢＣ公司。"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with documents, their index, and a reader that has learned little."""
+    folder = tmp_path_factory.mktemp("answers")
+    (folder / "documents").mkdir()
+    for name, text in DOCUMENTS.items():
+        (folder / "documents" / name).write_bytes(text.encode())
+    config = from_mapping({
+        "task": "reading",
+        "data": {"generated": {"task": "documents", "train": 60, "validation": 10, "test": 10}},
+        "tokenizer": {"kind": "character"},
+        "model": {"d_model": 16, "n_heads": 2, "d_ff": 16, "encoder_layers": 1, "max_length": 48},
+        "train": {"steps": 3, "batch_tokens": 2048, "validate_every": 3, "workers": 1}, "decode": {"max_length": 9}})
+    train(config, folder / "run", Reporter(io.StringIO()))
+    assert main(["index", str(folder / "documents"), "--out", str(folder / "idx")]) == 0
+    return folder
+
+
+def test_every_answer_is_the_substring_that_it_cites(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for question in ("who lost the key?", "范廷颂何时出生？", "ABC", "👨‍👩‍👧", "zzz"):
+        assert main(["answer", str(made / "run"), "--index", str(made / "idx"), question, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert list(told) == ["question", "answer", "score", "document", "start", "end", "passages"]
+        assert told["question"] == question
+        if told["document"] is None:
+            assert told["answer"] == ""
+        else:
+            text = (made / "documents" / told["document"]).read_bytes().decode()
+            assert text[told["start"] : told["end"]] == told["answer"] != ""
+        for passage in told["passages"]:
+            text = (made / "documents" / passage["document"]).read_bytes().decode()
+            assert text[passage["start"] : passage["end"]] == passage["text"]
+
+
+def test_what_cannot_be_answered_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, index = str(made / "run"), str(made / "idx")
+    assert main(["answer", run, "--index", str(made / "none"), "who?"]) != 0
+    assert main(["answer", run, "--index", index, "who?", "--k", "0"]) == 2
+    assert main(["answer", run, "--index", index, " "]) == 2
+    assert main(["generate", run, "--input", str(made / "documents" / "a.txt")]) == 2
+    assert main(["inspect", run, "--out", str(made / "page")]) == 2
+    assert main(["doctor", run]) == 2
+    assert main(["export", run, "--to", "ctranslate2", "--out", str(made / "out")]) == 2
+    assert "Traceback" not in capsys.readouterr().err

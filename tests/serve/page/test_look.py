@@ -1,0 +1,144 @@
+"""What a person looks at: attention and heads that are off, contributions, a classifier; pixels that mean numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Open = Callable[..., Any]
+Settled = Callable[[Any], Any]
+
+ALPHAS = """([selector, i]) => { // how opaque each cell of a canvas is in its middle, from 0 to 1, and its colour
+    const canvas = document.querySelectorAll(selector)[i], cell = parseFloat(
+        getComputedStyle(canvas.parentElement).getPropertyValue("--cell")) || 4;
+    const pen = canvas.getContext("2d"), rows = canvas.height / cell, columns = canvas.width / cell;
+    return [...Array(rows).keys()].map((t) => [...Array(columns).keys()].map((s) => {
+        const [r, g, b, a] = pen.getImageData((s + 0.5) * cell, (t + 0.5) * cell, 1, 1).data;
+        return [a / 255, r, g, b];
+    })); }"""
+
+
+def answer_of(page: Any, path: str, act: Callable[[], Any]) -> dict[str, Any]:
+    with page.expect_response(lambda one: one.url.endswith(path) and one.ok) as told:
+        act()
+    answer: dict[str, Any] = told.value.json()
+    return answer
+
+
+def opaque(page: Any, selector: str, number: int = 0) -> list[list[float]]:
+    return [[cell[0] for cell in row] for row in page.evaluate(ALPHAS, [selector, number])]
+
+
+def near(expected: list[list[float]], scale: float = 1.0) -> Any:
+    return [pytest.approx([min(1.0, abs(value) / scale) for value in row], abs=0.004) for row in expected]
+
+
+def test_each_cell_of_a_map_is_as_dark_as_the_weight_that_was_sent(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"text": "x"}))
+    answer = answer_of(page, "/v1/attention", lambda: page.fill("#text", "who is old ?"))
+    settled(page)
+    assert len(answer["attentions"]) == 3
+    heads = len(answer["attentions"][0]["weights"])
+    assert page.locator("#heads canvas").count() == 3 * (heads + 1)
+    for layer, one in enumerate(answer["attentions"]):
+        for head, weights in enumerate(one["weights"]):
+            assert opaque(page, "#heads canvas", layer * (heads + 1) + head + 1) == near(weights)
+    last = answer["attentions"][-1]["weights"]
+    mean = [[sum(head[t][s] for head in last) / heads for s in range(len(last[0][0]))] for t in range(len(last[0]))]
+    assert opaque(page, "#map canvas") == near(mean)
+    page.locator("#heads button").nth(1).click()
+    settled(page)
+    assert opaque(page, "#map canvas") == near(answer["attentions"][0]["weights"][0])
+    shown = page.locator("#weights tbody tr").nth(1).locator("td").all_text_contents()
+    assert [float(x) for x in shown] == pytest.approx(answer["attentions"][0]["weights"][0][1], abs=0.00051)
+
+
+def test_a_token_that_is_pointed_at_shows_where_it_looks(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"text": "x", "layer": "encoder.layers.0.self_attention", "head": 1}))
+    answer = answer_of(page, "/v1/attention", lambda: page.fill("#text", "who is old ?"))
+    settled(page)
+    weights = answer["attentions"][0]["weights"][1]
+    page.locator("#lines .query").nth(1).hover()
+    drawn = page.eval_on_selector_all("#lines .lit", "all => all.filter((one) => one.tagName === 'line')"
+                                      ".map((one) => Number(one.getAttribute('stroke-opacity')))")
+    assert drawn == pytest.approx(weights[1], abs=0.00051)
+    meters = page.eval_on_selector_all("#lines .key .meter", "all => all.map((one) => "
+                                       "Number(one.style.getPropertyValue('--p')))")
+    assert meters == pytest.approx(weights[1])
+    box = page.locator("#map canvas").bounding_box()
+    page.mouse.move(box["x"] + 3, box["y"] + box["height"] - 3)
+    assert answer["source_tokens"][-1] in str(page.text_content("#cell"))
+
+
+def test_a_head_that_is_switched_off_says_what_that_does(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"layer": "decoder.layers.0.cross_attention", "head": 0}))
+    answer = answer_of(page, "/v1/attention", lambda: page.click("#switches button"))
+    settled(page)
+    assert answer["without"] == [{"attention": "decoder.layers.0.cross_attention", "head": 0}]
+    told = str(page.text_content("#effect"))
+    assert answer["output_without"] in told
+    assert f"{abs(answer['log_probability_without']):.2f}" in told
+    assert page.locator("#heads .off").count() == 1
+    page.get_by_text("Switch all on").click()
+    settled(page)
+    assert page.text_content("#effect") == ""
+
+
+def test_heads_are_ranked_by_what_switching_them_off_changes(visit: Open, settled: Settled) -> None:
+    page = settled(visit())
+    answers = []
+    page.on("response", lambda one: answers.append(one.json()) if one.url.endswith("/v1/attention") else None)
+    page.click("#matter")
+    page.wait_for_selector("#ranked button")
+    assert page.locator("#heads .gain").count() == 6
+    changes = {(one["without"][0]["attention"], one["without"][0]["head"]):
+               one["log_probability_without"] - one["log_probability"] for one in answers if len(one["without"]) == 1}
+    assert len(changes) == 6
+    order = sorted(changes, key=lambda head: -abs(changes[head]))[:5]
+    shown = page.eval_on_selector_all("#ranked button", "all => all.map((one) => one.dataset.key)")
+    assert shown == [f"{name} {head}" for name, head in order]
+    page.locator("#ranked button").first.click()
+    settled(page)
+    assert page.get_attribute(f"#heads [data-key='{shown[0]}']", "aria-pressed") == "true"
+
+
+@pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "leave_one_out"])
+def test_contributions_have_their_error_and_a_random_model_beside_them(visit: Open, settled: Settled,
+                                                                       method: str) -> None:
+    page = settled(visit({"text": "x", "method": method}))
+    answer = answer_of(page, "/v1/contributions", lambda: page.fill("#text", "who is old ?"))
+    settled(page)
+    assert answer["method"] == method
+    page.locator("#which button").nth(1).click()
+    settled(page)
+    own = [[*a, *b] for a, b in zip(answer["source"], answer["prefix"], strict=True)]
+    random = [[*a, *b] for a, b in zip(answer["random_source"], answer["random_prefix"], strict=True)]
+    for i, rows in enumerate((own, random)):
+        largest = max(abs(value) for row in rows for value in row)
+        assert opaque(page, "#maps canvas", i) == near(rows, largest)
+    shown = page.locator("#bars > div").first.locator(".figure").all_text_contents()
+    expected = own[1][: len(answer["source_tokens"]) + 2]
+    assert [float(x.replace("\u2212", "-")) for x in shown] == pytest.approx(expected, abs=0.0051)
+    told = str(page.text_content("#error"))
+    assert (f"{abs(answer['error'][1]):.4f}" in told) if answer["error"][1] is not None else "does not claim" in told
+    colours = {(value < 0): cell[1:] for row, cells in zip(own, page.evaluate(ALPHAS, ["#maps canvas", 0]), strict=True)
+               for value, cell in zip(row, cells, strict=True) if cell[0] > 0.5}
+    assert len({tuple(x) for x in colours.values()}) == len(colours)
+
+
+def test_a_classifier_has_probabilities_attention_and_contributions(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"text": "x", "run": "films"}))
+    answer = answer_of(page, "/v1/attention", lambda: page.fill("#text", "what a good film"))
+    settled(page)
+    assert page.is_hidden("#search")
+    assert page.is_hidden("#output")
+    best = max(answer["probabilities"], key=answer["probabilities"].get)
+    assert page.locator("#labels .option").first.locator(".piece").text_content() == best == answer["label"]
+    assert page.locator("#which button").count() == 1
+    page.locator("#heads button").nth(1).click()
+    without = answer_of(page, "/v1/attention", lambda: page.click("#switches button"))
+    settled(page)
+    assert without["probabilities_without"] is not None
+    assert "without those heads" in str(page.text_content("#labels"))

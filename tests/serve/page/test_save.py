@@ -1,0 +1,86 @@
+"""A page that is saved: one file that opens from a disk, asks nobody, and shows what was on the page."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Open = Callable[..., Any]
+Settled = Callable[[Any], Any]
+SHOWN = ("#output", "#tokens", "#lattice", "#finished", "#map-title", "#weights", "#effect", "#bars", "#error",
+         "#shares", "#compared", "#labels")
+
+
+def saved(page: Any, folder: Path) -> Path:
+    """Presses the button, and gives the file that comes of it."""
+    with page.expect_download() as told:
+        page.click("#save")
+    path = folder / told.value.suggested_filename
+    told.value.save_as(path)
+    return path
+
+
+def seen(page: Any) -> dict[str, str]:
+    """What stands in each part, and in each canvas."""
+    texts = {part: page.eval_on_selector(part, "(one) => one.value ?? one.textContent") for part in SHOWN}
+    return {**texts, "canvases": page.eval_on_selector_all("canvas", "all => all.map((one) => one.toDataURL()).join()")}
+
+
+@pytest.mark.parametrize("state", [
+    {"run": "one", "head": 0, "prefix": "le", "token": 1,
+     "without": [{"attention": "decoder.layers.0.cross_attention", "head": 0}]},
+    {"run": "films", "head": 1, "method": "leave_one_out"}], ids=["translator", "classifier"])
+def test_it_shows_what_was_on_the_page(visit: Open, settled: Settled, tmp_path: Path, state: dict[str, Any]) -> None:
+    page = settled(visit({**state, "text": "the </script><b>cat</b> is old ."}))
+    before = seen(page)
+    path = saved(page, tmp_path)
+    assert path.name == f"pellucid-{state['run']}.html"
+    again = settled(visit(address=path.as_uri()))
+    assert seen(again) == before
+    assert again.input_value("#text") == "the </script><b>cat</b> is old ."
+    assert again.evaluate("document.getElementById('text').readOnly")
+    assert again.is_hidden("#save")
+
+
+def test_it_can_be_played_with_as_far_as_it_goes(visit: Open, settled: Settled, tmp_path: Path) -> None:
+    page = settled(visit())
+    page.click("#matter")
+    page.wait_for_selector("#ranked button")
+    ranked = page.inner_text("#ranked")
+    again = settled(visit(address=saved(page, tmp_path).as_uri()))
+    assert again.inner_text("#ranked") == ranked
+    for method in ("integrated_gradients", "leave_one_out"):
+        again.check(f"input[value={method}]")
+        settled(again)
+        assert again.locator("#bars .bar").count() > 0
+    again.click("#language")
+    settled(again)
+    assert "重放" in again.inner_text("#lead")
+    again.focus("#alpha")
+    again.keyboard.press("Home")
+    settled(again)
+    assert again.text_content("#alpha-value") == "0.00"
+    again.locator("#heads button").nth(1).click()
+    settled(again)
+    again.click("#switches button")
+    settled(again)
+    assert "pellucid play" in again.inner_text("#look .trouble")
+    again.locator("#look .trouble").evaluate("(one) => { one.hidden = true; }")
+
+
+def test_its_policy_allows_its_own_script_and_style_and_nothing_else(visit: Open, settled: Settled,
+                                                                     tmp_path: Path) -> None:
+    html = saved(settled(visit()), tmp_path).read_text(encoding="utf-8")
+    policy = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[0]
+    assert policy.startswith("default-src 'none';")
+    assert "connect-src" not in policy
+    for tag, kind in (("style", "style"), ('script type="module"', "script")):
+        body = html.split(f"<{tag}>")[1].split(f"</{kind}>")[0]
+        assert f"{kind}-src 'sha256-{b64encode(hashlib.sha256(body.encode()).digest()).decode()}'" in policy
+    assert re.findall(r"<(?:link|img|iframe|object|base|form)\b(?! rel=\"icon\")", html) == []

@@ -1,0 +1,117 @@
+"""Who may ask, by which name, and what an answer carries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.serve.asgi import Server, call, serving
+
+import pellucid
+from pellucid.serve.guard import DECODING, is_of_this_machine
+from pellucid.serve.keys import Keys
+from pellucid.serve.limits import Limits
+
+KEPT = Path(__file__).parents[1] / "runs" / "kept" / "0.1.0" / "run"
+BODY = b'{"q": "the cat", "source": "en", "target": "fr"}'
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving({"run": pellucid.load(KEPT)}, [("en", "fr")]) as made:
+        yield made
+
+
+def status(server: Server, headers: dict[str, str], body: bytes | None = BODY, path: str = "/translate") -> int:
+    return asyncio.run(call(server.app, path, body, headers)).status
+
+
+def test_a_private_server_is_known_by_its_own_names_alone(server: Server) -> None:
+    names = {"localhost": 200, "LOCALHOST:5000": 200, "127.0.0.1": 200, "127.9.9.9:80": 200, "[::1]:5000": 200,
+             "a.localhost": 200, "a.example": 403, "localhost.a.example": 403, "10.0.0.1:5000": 403, "[::2]": 403,
+             "127.0.0.1.a.example:5000": 403, "": 403}
+    assert {host: status(server, {"host": host}) for host in names} == dict.fromkeys(names, 200)
+    server.service.is_private = True
+    assert {host: status(server, {"host": host}) for host in names} == names
+    server.service.keys = Keys(["a"])  # no page knows it
+    assert status(server, {"host": "a.example", "x-api-key": "a"}) == 200
+
+
+def test_a_page_of_another_site_may_not_ask(server: Server) -> None:
+    host = "127.0.0.1:5000"
+    for headers, expected in (
+            ({}, 200), ({"origin": f"http://{host}"}, 200), ({"origin": "http://a.example"}, 403),
+            ({"origin": "null"}, 403), ({"origin": "http://127.0.0.1:5001"}, 403),
+            ({"sec-fetch-site": "same-origin"}, 200),
+            ({"sec-fetch-site": "none"}, 200), ({"sec-fetch-site": "same-site"}, 403),
+            ({"sec-fetch-site": "cross-site", "origin": f"http://{host}"}, 403),
+            ({"sec-fetch-site": "same-origin", "origin": "https://behind.a.proxy"}, 200)):
+        assert status(server, headers) == expected, headers
+    assert status(server, {"origin": "http://a.example"}, None, "/languages") == 200  # which it cannot read
+
+
+def test_answers_carry_headers_of_security_and_no_leave_for_others(server: Server) -> None:
+    for path, body in (("/translate", BODY), ("/nothing", None), ("/translate", None), ("/translate", b"{")):
+        answer = asyncio.run(call(server.app, path, body))
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert not any(name.startswith("access-control") for name in answer.headers)
+        assert "connection" not in answer.headers
+        assert answer.status == 200 or list(answer.json) == ["error"]
+    server.service.is_draining = True
+    assert asyncio.run(call(server.app, "/translate", BODY)).headers["connection"] == "close"
+    answer = asyncio.run(call(server.app, "/ready"))
+    assert (answer.status, answer.json, answer.headers["connection"]) == (503, {"status": "draining"}, "close")
+
+
+def test_bodies_are_bounded_each_and_together(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = server.service.limits.body_bytes
+    assert status(server, {}, b" " * most) == 400
+    assert status(server, {}, b" " * (most + 1)) == 413
+    monkeypatch.setattr("pellucid.serve.guard._MOST_HELD", 100)
+    answer = asyncio.run(call(server.app, "/translate", BODY + b" " * 100))
+    assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+    assert status(server, {}) == 200  # what was held is let go
+
+
+def test_keys_and_who_guesses_them() -> None:
+    run = pellucid.load(KEPT)
+    with serving({"run": run}, [("en", "fr")], Limits(requests_per_minute=4), Keys(["one", "two"])) as server:
+        assert status(server, {}) == 400
+        assert status(server, {"authorization": "Bearer one"}) == 200
+        assert status(server, {"x-api-key": "two"}) == 200
+        assert status(server, {}, BODY[:-1] + b', "api_key": "two"}') == 200
+        assert status(server, {}, BODY[:-1] + b', "api_key": ["two"]}') == 403
+        assert [status(server, {"x-api-key": f"guess {n}"}) for n in range(5)] == [403] * 3 + [429] * 2
+        assert status(server, {"x-api-key": "one"}) == 200  # who has a key is not who guesses
+        assert [status(server, {"x-api-key": "two"}) for _ in range(3)] == [200, 200, 429]
+
+
+def test_what_waits_too_long_is_refused_before_it_is_looked_at(server: Server) -> None:
+    server.service.scheduler.most_seconds = -1.0
+    answer = asyncio.run(call(server.app, "/translate", BODY))
+    assert (answer.status, answer.json) == (429, {"error": "Too busy: try again in 1 s"})
+    assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(("host", "expected"), [
+    ("localhost", True), ("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("[::1]", True), ("0.0.0.0", False),
+    ("::", False), ("a.example", False), ("", False), ("127.0.0.1.a", False)])
+def test_which_names_lead_here_alone(host: str, expected: bool) -> None:
+    assert is_of_this_machine(host) is expected
+
+
+def test_what_would_wait_too_long_is_refused_before_its_body_is_read(server: Server) -> None:
+    server.service.scheduler.close()
+    described = server.get("/openapi.json").json["paths"]
+    assert {path for path, methods in described.items() if "429" in methods.get("post", {}).get("responses", {})
+            } >= DECODING
+    for path in sorted(DECODING):
+        answer = asyncio.run(call(server.app, path, b"{", {"content-length": "9" * 30}))
+        assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    assert status(server, {}, None, "/languages") == 200
+    assert 'requests_total{path="/v1/trace",status="429"} 1' in server.get("/metrics").body.decode()

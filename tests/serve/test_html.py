@@ -1,0 +1,141 @@
+"""HTML in pieces: tags go where their words went, and nothing is lost, whatever the document and the translation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pellucid.serve.alignment import Links, words
+from pellucid.serve.html import cut_html
+from pellucid.serve.markup import read_markup
+
+FRAGMENTS = [
+    "<p>", "</p>", "<b>", "</b>", "<i class='x y'>", "</i>", "<a href=\"?a=1&amp;b=2>\">", "</a>", "<br>", "<br/>",
+    "<s/>", "<img src=x>", "<code>", "</code>", "a < b", "&amp;", "&nbsp;", "&eacute;", "&bogus;", "&#65;", "AT&T",
+    "&notes", "&#1;", "<!-- c -->", "<!-- ", "-->", "<", ">", "</", "<x", "one", "Two", "three", ".", "! ", " ", "\n",
+    "  ", "é", "我好。", "\u2028", "<span translate=no>", "</span>", "<script>", "</script>", "<![", "<?p", "<td>",
+    "</td>", "<script>if (a<b) {}</script>", "https://a.b/c", '"', "'", "=", "/", "<div class=notranslate>", "</div>"]
+documents = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(FRAGMENTS), max_size=24).map("".join))
+BALANCED = st.recursive(st.sampled_from(["one ", "Two. ", " ", "x, ", "! Ok ", "<br>"]), lambda inside: st.builds(
+    lambda tag, parts: f"<{tag}>{''.join(parts)}</{tag}>", st.sampled_from(["b", "i", "p", "u"]),
+    st.lists(inside, max_size=4)), max_leaves=20)  # no tag inside of a word
+
+
+def yes(piece: str) -> bool:
+    return True
+
+
+def tags(document: str) -> list[str]:
+    """Tags and all else that is no text, by our own reader."""
+    markup = read_markup(document)
+    return [mark.raw for mark in markup.marks] + [
+        raw for text, raw in zip(markup.text, markup.raw, strict=True) if text == "\n"]
+
+
+def said(document: str) -> str:
+    """The text without spaces."""
+    return "".join("".join(read_markup(document).text).split())
+
+
+def is_balanced(document: str) -> bool:
+    open_: list[str] = []
+    for tag in re.findall("<[^>]*>", document):
+        if tag.startswith("</"):
+            if not open_ or open_.pop() != tag[2:-1]:
+                return False
+        elif tag != "<br>":
+            open_.append(tag[1:-1])
+    return not open_
+
+
+def same_order(pairs: Sequence[tuple[str, str]]) -> list[Links]:
+    return [[(i, i) for i in range(len(words(target)))] for _, target in pairs]
+
+
+def shouted(pieces: Sequence[str]) -> list[str]:
+    """The same words in another form, letter by letter, so that each stands where it stood."""
+    return [piece.replace("o", "0").replace("e", "3") for piece in pieces]
+
+
+@settings(max_examples=600, deadline=None)
+@given(document=documents)
+@example(document="&A &notes &nbspx")
+def test_the_pieces_themselves_give_the_document_back(document: str) -> None:
+    passage = cut_html(document, yes)
+    assert passage.put(passage.pieces) == document
+    assert all(piece.strip() == piece != "" for piece in passage.pieces)
+
+
+@settings(max_examples=400, deadline=None)
+@given(document=BALANCED)
+def test_words_that_keep_their_places_keep_their_tags(document: str) -> None:
+    passage = cut_html(document, yes)
+    wanted = "".join(part if part.startswith("<") else shouted([part])[0] for part in re.split("(<[^>]*>)", document))
+    assert "".join(passage.put(shouted(passage.pieces), same_order).split()) == "".join(wanted.split())
+
+
+@settings(max_examples=400, deadline=None)
+@given(document=st.one_of(BALANCED, documents), data=st.data())
+def test_nothing_is_lost_whatever_becomes_of_the_words(document: str, data: st.DataObject) -> None:
+    passage = cut_html(document, yes)
+    translations = [data.draw(st.text("ab <&,.我", max_size=9), label="translation") for _ in passage.pieces]
+
+    def align(pairs: Sequence[tuple[str, str]]) -> list[Links]:
+        sizes = [(len(words(source)), len(words(target))) for source, target in pairs]
+        places = [st.tuples(st.integers(0, max(a - 1, 0)), st.integers(0, max(b - 1, 0))) for a, b in sizes]
+        return [data.draw(st.lists(place, max_size=8 * min(b, 1))) for place, (_, b) in zip(places, sizes, strict=True)]
+
+    put = passage.put(translations, align)
+    assert Counter(tags(put)) == Counter(tags(document))
+    assert said(put) == "".join("".join(translations).split())
+
+
+def crossed(pairs: Sequence[tuple[str, str]]) -> list[Links]:
+    """The links that the letters say: equal words are each other's, without case."""
+    found = []
+    for source, target in pairs:
+        sides = [[text[begin:end].lower() for begin, end in words(text)] for text in (source, target)]
+        found.append([(i, j) for i, a in enumerate(sides[0]) for j, b in enumerate(sides[1]) if a == b])
+    return found
+
+
+@pytest.mark.parametrize(("document", "translation", "put"), [
+    ("The <b>white</b> <i>house</i>.", "HOUSE WHITE.", "<i>HOUSE</i> <b>WHITE</b>."),
+    ("<p>See <a href='/x'>the big cat</a> now.</p>", "NOW the CAT big see.",
+     "<p>NOW <a href='/x'>the CAT big</a> see.</p>"),
+    ("not <b>ever</b>", "EVER x y", "<b>EVER</b> x y"),
+    ("<b>do not</b> go", "NOT go DO", "<b>NOT go DO</b>"),
+    ("<b>do not</b> go on", "NOT go on DO", "<b>NOT</b> go on DO"),
+    ("<i>a b c</i> d", "A x B C D", "<i>A x B C</i> D"),
+    ("Run <code>make &lt;x></code> now.", "NOW run.", "NOW run <code>make &lt;x></code>."),
+    ("one<br>two", "ONE|TWO", "ONE<br>TWO"), ("a &lt; b &amp; c", "A & <b>", "A &amp; &lt;b&gt;"),
+    ("<td>one</td><td>two</td>", "ONE|TWO", "<td>ONE</td><td>TWO</td>"),
+    ("<b>One. Two.</b> Three", "1|2|3", "<b>1 2</b> 3"),
+    ("One <b>two. Three</b> four.", "TWO ONE.|FOUR THREE.", "<b>TWO ONE. FOUR THREE</b>."),
+    ("<p>one\n   two</p>", "1 2", "<p>1 2</p>"), ("&nbsp;one&nbsp;", "1", "&nbsp;1&nbsp;"),
+    ("one <!-- c --> two", "TWO ONE", "TWO ONE <!-- c -->"), ("<i></i>one", "1", "<i></i>1"),
+    ("one <img src='a>b'> two", "ONE TWO", "ONE <img src='a>b'> TWO"),
+    ("<p translate='no'>one</p>two", "2", "<p translate='no'>one</p>2"),
+    ("a <span class='x notranslate'>b</span> c", "A C", "A <span class='x notranslate'>b</span> C"),
+    ("<p>see <a href='h'><span hidden>https://</span>a.b/c</a>!</p>", "SEE!",
+     "<p>SEE <a href='h'><span hidden>https://</span>a.b/c</a>!</p>"),
+    ("<b>the</b> cat", "chat", "<b>chat</b>"), ("<b>one", "1", "<b>1"), ("one</b> two", "ONE TWO", "ONE</b> TWO"),
+    ("<b>one <i>two</b> three</i>", "ONE TWO THREE", "<b>ONE <i>TWO</b> THREE</i>"),
+])
+def test_by_hand(document: str, translation: str, put: str) -> None:
+    assert cut_html(document, yes).put(translation.split("|"), crossed) == put
+
+
+@pytest.mark.parametrize("part", ["<", "<a ", "<!--", "</", "<a b='", "&", "&a", "<![", "<!", "<?", "<a =", "<script>",
+                                  "<b>", "</b>", "<b></b>", "<b>x ", "<i>x</i>", "<code>", "&#9999999999", "<a b=\"'",
+                                  "<b><!-- --> x</b> ", "\n", "x ", "<br>", "<a>h://x</a>", "]]>", "a<b ", "<p>x"])
+def test_a_document_that_was_made_to_take_long(part: str) -> None:
+    document = part * (60_000 // len(part))
+    passage = cut_html(document, lambda piece: len(piece) < 200)
+    assert passage.put(passage.pieces) == document
+    assert Counter(tags(passage.put(shouted(passage.pieces)))) == Counter(tags(document))

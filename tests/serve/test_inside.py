@@ -1,0 +1,168 @@
+"""What looks inside answers what inspection finds; it is bounded, and found once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+import torch
+from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
+from tests.serve.asgi import Server, call, serving
+
+from pellucid.config import DecodeConfig
+from pellucid.inspection.answers import Trace
+from pellucid.inspection.contributions import contributions
+from pellucid.inspection.live import attention
+from pellucid.inspection.trace import trace
+from pellucid.kernels.compiled import use_kernels
+from pellucid.runs.run import Run
+from pellucid.serve import inside
+from pellucid.serve.limits import Limits
+
+TEXT = "the cat sleeps ."
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    use_kernels(torch.device("cpu"))  # the fast decoder, whatever tests before have left
+    return tiny_run(1, {}, {"precision": "fp32"}, SUBWORDS)
+
+
+@pytest.fixture(scope="module")
+def classifier() -> Run:
+    return tiny_classifier(1, {})
+
+
+@pytest.fixture(scope="module")
+def server(run: Run, classifier: Run) -> Iterator[Server]:
+    with serving({"run": run, "labels": classifier}, limits=Limits(requests_per_minute=0)) as server:
+        yield server
+
+
+def told(found: Any, run: str = "run") -> Any:
+    """As JSON tells it."""
+    return json.loads(json.dumps({"run": run, **asdict(found)}))
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 2, "length_penalty": 1.0, "n_best": 2}])
+@pytest.mark.parametrize("prefix", ["", "le ch"])
+def test_a_trace_is_that_of_the_run(options: dict[str, Any], prefix: str, run: Run, server: Server) -> None:
+    answer = server.post("/v1/trace", {"run": "run", "text": TEXT, "prefix": prefix, "options": options})
+    assert answer.json == told(trace(run, TEXT, replace(run.config.decode, **options), prefix))
+
+
+def test_attention_is_that_of_the_run(run: Run, server: Server) -> None:
+    head = {"attention": "decoder.layers.1.cross_attention", "head": 1}
+    answer = server.post("/v1/attention", {"run": "run", "text": TEXT, "output": "le chat", "without": [head]}).json
+    plain = server.post("/v1/attention", {"run": "run", "text": TEXT, "output": "le chat"}).json
+    assert plain == told(attention(run, TEXT, "le chat"))
+    assert answer["attentions"] == plain["attentions"]
+    assert answer["without"] == [head]
+    assert answer["log_probability_without"] != plain["log_probability"] == answer["log_probability"]
+
+
+@pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "leave_one_out"])
+def test_contributions_are_those_of_the_run(method: str, run: Run, server: Server) -> None:
+    answer = server.post("/v1/contributions", {"run": "run", "text": "the cat", "output": "le", "method": method}).json
+    found = told(contributions(run, "the cat", "le", method))
+    assert answer.keys() == found.keys()
+    for mine, theirs in zip(answer["source"], found["source"], strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-5)
+
+
+def test_a_classifier_is_looked_into_as_well(classifier: Run, server: Server) -> None:
+    assert server.post("/v1/attention", {"run": "labels", "text": TEXT}).json == told(
+        attention(classifier, TEXT), "labels")
+    label = server.post("/v1/contributions", {"run": "labels", "text": TEXT}).json["label"]
+    assert label == classifier.classify([TEXT])[0].label
+    assert "cannot generate" in server.post("/v1/trace", {"run": "labels", "text": TEXT}).json["error"]
+
+
+def test_what_was_found_lately_is_not_looked_for_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def noted(run: Run, text: str, options: DecodeConfig, prefix: str, each_step: Callable[[], None]) -> Trace:
+        looked.append(prefix)
+        return trace(run, text, options, prefix, each_step=each_step)
+
+    monkeypatch.setattr("pellucid.inspection.trace.trace", noted)
+    asked = {"run": "run", "text": "it sleeps , a cat"}
+    answers = [server.post("/v1/trace", asked | more) for more in ({}, {"prefix": ""}, {"prefix": "le"}, {})]
+    assert answers[0].body == answers[1].body == answers[3].body != answers[2].body
+    assert looked == ["", "le"]
+
+
+def test_nobody_is_looked_inside_for_who_does_not_wait(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes, ended = [], threading.Event()
+
+    def endless(run: Run, text: str, output: str | None, method: str) -> None:
+        try:
+            while True:
+                run.score([text], ["le"])
+                passes.append(text)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr("pellucid.inspection.contributions.contributions", endless)
+    with serving({"run": run}, limits=Limits(seconds=0.5)) as server:
+        late = server.post("/v1/contributions", {"text": "the cat"})
+        assert (late.status, late.json) == (503, {"error": "The answer took too long"})
+        assert ended.wait(5)
+        body = json.dumps({"text": "the cat sleeps"}).encode()
+        assert asyncio.run(call(server.app, "/v1/contributions", body, leave_after=0)).status == 499
+        assert server.post("/v1/score", {"source": "the", "target": "le"}).status == 200
+    assert passes
+
+
+def test_a_search_that_nobody_waits_for_ends_at_its_next_step(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    def endless(*asked: Any, each_step: Callable[[], None]) -> None:
+        try:
+            while True:
+                trace(run, TEXT, each_step=each_step)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr("pellucid.inspection.trace.trace", endless)
+    with serving({"run": run}, limits=Limits(seconds=0.5)) as server:
+        assert server.post("/v1/trace", {"text": TEXT}).status == 503
+        assert ended.wait(5)
+
+
+def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inside, "_MOST_KEPT", 10)
+    kept = inside._Kept()
+    kept.put("a", b"1234")
+    kept.put("b", b"1234")
+    assert kept.get("a") == b"1234"
+    kept.put("c", b"1234")  # b was asked for longest ago
+    assert [kept.get(name) for name in "abc"] == [b"1234", None, b"1234"]
+    kept.put("a", b"12345678")
+    assert [kept.get(name) for name in "abc"] == [b"12345678", None, None]
+    kept.put("d", b"x" * 11)
+    assert [kept.get(name) for name in "abcd"] == [None] * 4
+
+
+@pytest.mark.parametrize(("path", "asked", "sentence"), [
+    ("trace", {"text": ""}, "the text is empty"), ("trace", {"text": ["a"]}, "text must be text, not ['a']"),
+    ("trace", {"text": "a" * 1001}, "text has 1001 characters, and at most 1000 are looked at"),
+    ("trace", {"text": "a", "prefix": "a" * 1001}, "prefix has 1001 characters"),
+    ("trace", {"text": "a", "options": {"sample": True}}, "samples are drawn"),
+    ("trace", {"text": "a", "options": {"beam": 3}}, "did you mean options.beam_size?"),
+    ("attention", {"text": "a", "output": "猫 " * 500}, "attention weights, and at most"),
+    ("attention", {"text": "a", "without": [{"attention": "x", "head": 0}]}, "there is no attention 'x'"),
+    ("attention", {"text": "a", "without": [{"attention": "x"}]}, "without[0].head is missing"),
+    ("contributions", {"text": "the cat", "output": "猫 " * 500}, "are too many to find"),
+    ("contributions", {"text": "a", "method": "integrated"}, "did you mean integrated_gradients?")])
+def test_what_is_asked_wrongly_is_named(path: str, asked: dict[str, Any], sentence: str, server: Server,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inside, "_MOST_WEIGHTS", 100_000)
+    answer = server.post(f"/v1/{path}", {"run": "run"} | asked)
+    assert answer.status == 400
+    assert sentence in answer.json["error"]

@@ -1,0 +1,132 @@
+"""A server in a process of its own: signals, and what becomes of those who ask meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.promises.load import Client, Lost, get, post
+from tests.promises.serving import Server, start
+
+from pellucid.errors import ConfigError
+from pellucid.serve.door import let_nobody_in, open_door
+
+KEPT = Path(__file__).parents[1] / "runs" / "kept" / "0.1.0" / "run"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    path = tmp_path / "keys"
+    path.write_text("one\n")
+    return path
+
+
+@pytest.fixture
+def server(tmp_path: Path, keys: Path) -> Iterator[Server]:
+    shutil.copytree(KEPT, tmp_path / "run")
+    made = start(tmp_path / "run", ["--languages", "en-fr", "--api-keys", str(keys)])
+    yield made
+    made.process.kill()
+    made.process.wait()
+
+
+def await_line(server: Server, begins: str) -> str:
+    """The line that the server tells next that begins so."""
+    while True:
+        for line in server.log.read_text().splitlines():
+            if line.startswith(begins):
+                return line
+        assert server.process.poll() is None, server.log.read_text()
+        time.sleep(0.01)
+
+
+def asked(key: str) -> bytes:
+    return post("/translate", {"q": "the cat", "source": "en", "target": "fr", "api_key": key})
+
+
+def test_what_was_accepted_is_answered_before_it_goes(server: Server) -> None:
+    counts = {"answered": 0, "lost": 0}
+
+    async def keep_asking(client: Client) -> None:
+        while True:
+            try:
+                answer = await client.ask(asked("one"))
+            except Lost:
+                counts["lost"] += 1
+            except OSError:  # nobody is let in any more
+                return
+            assert answer.status == 200
+            counts["answered"] += 1
+
+    async def leave() -> None:
+        client = Client(server.port)
+        silent = socket.create_connection(("127.0.0.1", server.port))  # has asked nothing
+        asking = [asyncio.ensure_future(keep_asking(client)) for _ in range(8)]
+        await asyncio.sleep(0.2)
+        server.process.send_signal(signal.SIGTERM)
+        while (await Client(server.port).ask(get("/ready"))).status != 503:
+            await asyncio.sleep(0)
+        await asyncio.wait_for(asyncio.gather(*asking), 60)
+        silent.close()
+
+    asyncio.run(leave())
+    assert server.process.wait(30) == 0
+    assert counts["lost"] == 0
+    assert counts["answered"] > 8
+
+
+def test_it_changes_over_or_stays_what_it_was(server: Server, keys: Path, tmp_path: Path) -> None:
+    def status(key: str) -> int:
+        return asyncio.run(Client(server.port).ask(asked(key))).status
+
+    assert (status("one"), status("two")) == (200, 403)
+    keys.write_text("two\n")
+    server.process.send_signal(signal.SIGHUP)
+    await_line(server, "now serving run")
+    assert (status("one"), status("two")) == (403, 200)
+    best = tmp_path / "run" / "best.json"
+    weights = tmp_path / "run" / "checkpoints" / json.loads(best.read_text())["checkpoint"] / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    keys.write_text("three\n")
+    server.process.send_signal(signal.SIGHUP)
+    await_line(server, "the runs or keys cannot be opened, and those before stay")
+    assert (status("two"), status("three")) == (200, 403)  # neither has changed
+    answer = asyncio.run(Client(server.port).ask(post("/v1/reload", {"api_key": "two"})))
+    assert answer.status == 409
+    assert "those before stay" in str(answer.json()["error"])
+
+
+def test_an_address_that_cannot_be_had_is_told() -> None:
+    with open_door("127.0.0.1", 0) as door:
+        door.listen()
+        taken = door.getsockname()[1]
+        for host, port in (("127.0.0.1", taken), ("127.0.0.1", 70_000), ("a" * 300, 0), ("256.0.0.1", 0)):
+            with pytest.raises(ConfigError, match="cannot listen on"):
+                open_door(host, port)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no filter on a socket that listens")
+def test_behind_a_door_that_lets_nobody_in_those_wait_who_were_there() -> None:
+    with open_door("127.0.0.1", 0) as door:
+        door.listen()
+        before = socket.create_connection(door.getsockname())
+        let_nobody_in(door)
+        with socket.socket() as behind:
+            behind.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                behind.connect(door.getsockname())
+        inside, _ = door.accept()
+        before.sendall(b"a")
+        assert inside.recv(1) == b"a"
+        inside.sendall(b"b")
+        assert before.recv(1) == b"b"
+        inside.close()
+        before.close()
