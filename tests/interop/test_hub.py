@@ -13,9 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from pellucid.cli import main
 from pellucid.errors import UserError
-from pellucid.interop.huggingface import export
 from pellucid.interop.hub import read_address, snapshot
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -227,8 +227,8 @@ def test_an_update_uses_r_drop_where_it_is_asked_for(corpus: Corpus, tiny: Calla
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
 @pytest.mark.parametrize("n_silent", [0, 3])
-def test_smoothing_is_spread_over_the_tokens_that_are_not_silent(n_silent: int, alpha: float, corpus: Corpus,
-                                                                 tiny: Callable[..., RunConfig], either_way: str) -> None:
+def test_smoothing_is_spread_over_tokens_that_are_not_silent(n_silent: int, alpha: float, corpus: Corpus,
+                                                             tiny: Callable[..., RunConfig], either_way: str) -> None:
     config = tiny(model={"output_bias": True, "dropout": 0.0})
     model, batch = build(config.model, V + n_silent, V + n_silent, shared=True, seed=1), collate(corpus, np.arange(12))
     model.output_bias.bias.data.normal_()

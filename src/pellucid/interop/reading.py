@@ -88,8 +88,7 @@ def weight_files(folder: Path) -> list[Path]:
                                   why=f"it names {str(wrong[0])[:80]!r}, which is no file beside it" if wrong else
                                   "it names no files")
         return sorted(folder / str(name) for name in names)
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    raise no_weights(names, str(folder))
+    raise no_weights([path.name for path in folder.iterdir()] if folder.is_dir() else [], str(folder))
 
 
 def no_weights(names: Iterable[str], where: str) -> CheckpointError:

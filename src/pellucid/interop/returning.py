@@ -128,9 +128,10 @@ def _check(ours: Weights, again: Weights, rows: Rows) -> None:
     """What is imported again is what the run has; rows that nothing of theirs stands for are never read or said."""
     real = torch.tensor([row is not None for row in rows.order])
     for name in ours:
-        pair = [tensor[real].clamp(min=_LEAST) if name in _SPOKEN else tensor for tensor in (ours[name], again[name])]
-        tolerance = 1e-6 * max(1.0, float(pair[0].abs().max())) if pair[0].numel() else 0.0
-        if pair[0].shape != pair[1].shape or not torch.allclose(*pair, rtol=1e-5, atol=tolerance):
+        one, other = (tensor[real].clamp(min=_LEAST) if name in _SPOKEN else tensor
+                      for tensor in (ours[name], again[name]))
+        tolerance = 1e-6 * max(1.0, float(one.abs().max())) if one.numel() else 0.0
+        if one.shape != other.shape or not torch.allclose(one, other, rtol=1e-5, atol=tolerance):
             raise ConfigError(f"{name} has learned what the class it was imported from has no place for",
                               where="--to huggingface", why="there it is the same as another one, or always 0",
                               fix="try another target: --to ctranslate2, --to onnx or --to run")
