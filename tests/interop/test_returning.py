@@ -15,8 +15,10 @@ from tests.interop.test_languages import KINDS, Made
 from tests.interop.test_languages import foreign as many
 
 import pellucid
+from pellucid.cli import main
 from pellucid.interop.huggingface import export
 from pellucid.interop.importing import import_run
+from pellucid.runs import slim
 
 __all__ = ["foreign", "many"]
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "source.spm", "target.spm", "vocab.txt",
@@ -101,3 +103,22 @@ def test_it_says_the_same_there(foreign: Foreign, tmp_path: Path) -> None:
     runs, texts = [pellucid.load(tmp_path / name) for name in ("run", "again")], sentences(20, 3)
     assert [[one.tokens for one in run.generate(texts)] for run in runs[:1]] == [
         [one.tokens for one in run.generate(texts)] for run in runs[1:]]
+
+
+def test_what_was_trained_on_goes_back_with_what_it_learned(foreign: Foreign, tmp_path: Path) -> None:
+    folder, _ = foreign(*SEQ2SEQ[0])
+    import_run(folder, tmp_path / "run")
+    (tmp_path / "data.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(sentences(60), sentences(60, 4))))
+    assert main(["train", str(tmp_path / "run" / "config.yaml"), "--out", str(tmp_path / "tuned"),
+                 "--data.train", str(tmp_path / "data.tsv"), "--data.validation", str(tmp_path / "data.tsv"),
+                 "--train.initialize_from", str(tmp_path / "run"), "--train.steps", "4", "--train.warmup_steps", "1",
+                 "--train.batch_tokens", "100", "--train.validate_every", "2", "--decode.max_length", "8"]) == 0
+    slim.export(tmp_path / "tuned", tmp_path / "slim")
+    export(tmp_path / "slim", tmp_path / "back")
+    import_run(tmp_path / "back", tmp_path / "again")
+    before, tuned, again = (pellucid.load(tmp_path / name).model.state_dict() for name in ("run", "tuned", "again"))
+    for name, tensor in again.items():
+        torch.testing.assert_close(tensor.clamp(min=-1e6), tuned[name].clamp(min=-1e6), rtol=1e-6, atol=1e-7)
+    assert not torch.equal(before["encoder.layers.0.feed_forward.inner.weight"],
+                           again["encoder.layers.0.feed_forward.inner.weight"])
+    assert (tmp_path / "back" / "source.spm").read_bytes() == (folder / "source.spm").read_bytes()

@@ -2,13 +2,13 @@
 
     python tests/promises/25_fine_tuned.py [--count 100] [--steps 1200] [--json FILE]
 
-A Marian of transformers with random weights (some 740,000), its two SentencePiece models trained on the bundled grammar,
-is imported, and trained on that grammar with `--train.initialize_from`. Then, in this order:
+A Marian of transformers with random weights (some 740,000), its SentencePiece models trained on the bundled grammar, is
+imported, and trained on that grammar with `--train.initialize_from`. Then, in this order:
 
 1. the loss of its last steps is below 3 nats a token, with label smoothing of 0.1, although some tokens are silent
 2. of 1,500 sentences that it never saw, a third of which join words that training holds apart, at least 95 % are right
-3. to 5. transformers, CTranslate2 and onnxruntime, given what was exported, say to `--count` of those sentences what the
-   plain search says, in fp32, greedily and by a beam of 4, without a length penalty
+3. to 5. transformers, CTranslate2 and onnxruntime, given what was exported, say to `--count` of those sentences what
+   the plain search says, in fp32, greedily and by a beam of 4, without a length penalty
 
 It needs transformers, and the extra `interop`.
 """

@@ -1,7 +1,6 @@
 """pellucid import DIR|hub:owner/name --out RUN"""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,8 +18,8 @@ class Import:
     UMT5, and classifiers of BERT, RoBERTa and DistilBERT. Only safetensors are opened, never a pickle, and no code is
     run because a file names it. The run translates, classifies, is looked into, scored and fine-tuned like any other.
 
-    A model of the Hugging Face Hub is read from the hub's cache (HF_HUB_CACHE, HF_HOME), and downloaded into it where
-    it is not there: no more than its configuration, tokenizer and safetensors. Interrupted and run again, it goes on.
+    A model of the Hugging Face Hub is downloaded into the hub's cache where it is not there yet: no more than its
+    configuration, tokenizer and safetensors. Interrupted and run again, it goes on.
     """
 
     folder: tyro.conf.Positional[Path]
@@ -38,12 +37,12 @@ def main(program: str, words: Sequence[str]) -> int:
     arguments = parse(Import, program, words)
     from pellucid.data.hub import is_address
     from pellucid.interop.folder import refuse_existing
-    from pellucid.interop.hub import read_address, snapshot
+    from pellucid.interop.hub import snapshot
     from pellucid.interop.importing import import_run
 
     refuse_existing(arguments.out)
     named = arguments.folder.as_posix()
-    folder = snapshot(read_address(named), _tell) if is_address(named) else arguments.folder
+    folder = snapshot(named) if is_address(named) else arguments.folder
     done = import_run(folder, arguments.out, arguments.languages)
     if arguments.json:
         print(json.dumps({"out": str(arguments.out), **asdict(done)}, ensure_ascii=False))
@@ -53,6 +52,3 @@ def main(program: str, words: Sequence[str]) -> int:
         print(f"note: {note}")
     return 0
 
-
-def _tell(message: str) -> None:
-    print(f"pellucid: {message}", file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ from pellucid.interop.tokenizer_json import tokenizer_config, tokenizer_json
 from pellucid.interop.weights import CLASSES as WEIGHTS_OF
 from pellucid.interop.weights import nonzero_bias
 from pellucid.model.transformer import Transformer
-from pellucid.runs.format import WEIGHTS
+from pellucid.runs.format import IMPORTED, WEIGHTS
 from pellucid.runs.run import Run, load
 from pellucid.runs.tensors import write_tensors
 
@@ -54,7 +54,7 @@ def export(folder: Path, out: Path) -> Written:
     """
     run = load(folder)
     refuse_readers(run.config, "export", str(folder))
-    if (folder / returning.FOLDER).is_dir():
+    if (folder / IMPORTED).is_dir():
         return returning.export(run, folder, out)
     config, kind = run.config, check(run.config, run.tokenizers)
     model: Any = run.model.cpu()

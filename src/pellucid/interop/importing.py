@@ -20,6 +20,7 @@ from pellucid.interop.reading import Fields, read_config, read_mapping, read_wei
 from pellucid.interop.run_folder import write_run
 from pellucid.interop.vocabulary import Rows, rows_of
 from pellucid.runs.checkpoint import check_weights
+from pellucid.runs.format import IMPORTED
 from pellucid.runs.run import build_model
 from pellucid.runs.tensors import shapes_of
 
@@ -83,7 +84,7 @@ def import_run(folder: Path, out: Path, languages: str | None = None) -> Importe
                                                            if path.is_file()}}
     way = returning.way_of(config.model, rows, None if pair is None else pair.language(rows))
     write_run(config, tokenizers, weights, origin, out,
-              lambda place: returning.keep(folder, place / returning.FOLDER, theirs, weights, way))
+              lambda place: returning.keep(folder, place / IMPORTED, theirs, weights, way))
     return Imported(what, sum(p.numel() for p in built.parameters()), _notes(kind, pair))
 
 

@@ -1,8 +1,6 @@
 """A folder of somebody else's: read as data alone, nothing in it believed before it has been looked at."""
 
 import json
-from collections.abc import Iterable
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +86,12 @@ def weight_files(folder: Path) -> list[Path]:
                                   why=f"it names {str(wrong[0])[:80]!r}, which is no file beside it" if wrong else
                                   "it names no files")
         return sorted(folder / str(name) for name in names)
-    raise no_weights([path.name for path in folder.iterdir()] if folder.is_dir() else [], str(folder))
-
-
-def no_weights(names: Iterable[str], where: str) -> CheckpointError:
-    """The error of files of these names, of which none is to be opened."""
-    if any(fnmatch(name, pattern) for name in names for pattern in _PICKLES):
-        return CheckpointError("the weights are in a pickle or another format, and those are not opened here",
-                               where=where, why="a pickle can run any code when it is read",
-                               fix="convert it where it is trusted: AutoModel.from_pretrained(…).save_pretrained(…) "
-                                   "writes model.safetensors")
-    return CheckpointError("there are no weights", where=where, why=f"{WEIGHTS} is missing")
+    if folder.is_dir() and any(path.match(pattern) for path in folder.iterdir() for pattern in _PICKLES):
+        raise CheckpointError("the weights are in a pickle or another format, and those are not opened here",
+                              where=str(folder), why="a pickle can run any code when it is read",
+                              fix="convert it where it is trusted: AutoModel.from_pretrained(…).save_pretrained(…) "
+                                  "writes model.safetensors")
+    raise CheckpointError("there are no weights", where=str(folder), why=f"{WEIGHTS} is missing")
 
 
 class Fields:

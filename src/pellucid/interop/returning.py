@@ -26,12 +26,11 @@ from pellucid.interop.run_folder import CHECKPOINT
 from pellucid.interop.vocabulary import Rows, rows_with
 from pellucid.runs.checkpoint import weights_of
 from pellucid.runs.folder import chosen_checkpoint
-from pellucid.runs.format import WEIGHTS
+from pellucid.runs.format import IMPORTED, WEIGHTS
 from pellucid.runs.run import Run
 from pellucid.runs.tensors import Lazily, tensors_in, write_tensors
 
 Weights = Mapping[str, Tensor]
-FOLDER = "imported"
 _WAY, _KEPT, _ROUNDING = "way.json", "kept.safetensors", "rounding.safetensors"
 _FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
           "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "source.spm", "target.spm", "spiece.model",
@@ -77,7 +76,7 @@ def export(run: Run, folder: Path, out: Path) -> Written:
         ConfigError: it has learned what its class has no place for; there is something at `out`.
         CheckpointError: what the way back needs is missing or damaged.
     """
-    origin = folder / FOLDER
+    origin = folder / IMPORTED
     about, their = read_mapping(origin / _WAY), Fields(read_config(origin), origin / "config.json")
     kept, rounding = tensors_in(origin / _KEPT)[0], {}
     if chosen_checkpoint(folder).name == CHECKPOINT:  # the weights that were imported, and no other ones

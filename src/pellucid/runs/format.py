@@ -21,6 +21,7 @@ from pellucid.files import read_json
 FORMAT = 1
 ENVIRONMENT = "environment.json"
 WEIGHTS, MOMENTS = "model.safetensors", "optimizer.safetensors"  # of a checkpoint
+IMPORTED = "imported"  # a folder: what an imported run was elsewhere, for its way back
 AVERAGE = "average"  # the folder of the mean of the last checkpoints; every other one has its step in its name
 _LONGEST = 40  # characters of a version that are shown
 

@@ -24,12 +24,12 @@ from pellucid.files import (
     write_json,
 )
 from pellucid.runs.folder import ENDED, chosen_checkpoint, read_config
-from pellucid.runs.format import ENVIRONMENT, FORMAT, WEIGHTS
+from pellucid.runs.format import ENVIRONMENT, FORMAT, IMPORTED, WEIGHTS
 
 MARK = "export.json"
-_FILES = ("config.yaml", ENVIRONMENT, "data.json", "metrics.jsonl", "initialized_from.json", "best.json", ENDED,
-          "README.md")
-_FOLDERS = ("evaluation", "figures")
+_FILES = ("config.yaml", ENVIRONMENT, "data.json", "metrics.jsonl", "initialized_from.json", "imported.json",
+          "best.json", ENDED, "README.md")
+_FOLDERS = ("evaluation", "figures", IMPORTED)
 _OF_CHECKPOINT = (WEIGHTS, "state.json")
 
 

@@ -5,6 +5,7 @@ encoder and its embedding; its head is new. Nothing is cut or padded to fit: wha
 """
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.data.examples import check_tokenizers
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import ConfigError
-from pellucid.files import read_json, sha256, write_json
+from pellucid.files import output_errors, read_json, sha256, write_json
 from pellucid.runs.checkpoint import fill
+from pellucid.runs.format import IMPORTED
 from pellucid.runs.run import Run, load
 
 _KEY = "train.initialize_from"
@@ -95,6 +97,9 @@ def initialize_from(source: Run, model: nn.Module, tokenizers: Tokenizers, out: 
         raise ConfigError(f"{len(wrong)} tensors do not fit those of {source.folder}", where=_KEY, why=listed + more,
                           fix=f"use the model section of {source.folder / 'config.yaml'}")
     fill(model, {name: theirs[name] for name in taken})
+    if whole and (source.folder / IMPORTED).is_dir():  # what was imported and trained on can still go back
+        with output_errors(out):
+            shutil.copytree(source.folder / IMPORTED, out / IMPORTED, dirs_exist_ok=True)
     new = sorted(ours.keys() - taken)
     best = read_json(source.folder / "best.json")
     write_json(out / "initialized_from.json", {
