@@ -17,7 +17,7 @@ demo: $(READY)
 	$(BIN)/pellucid demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: .venv/.ready-dev
 	$(BIN)/ruff check .
@@ -42,5 +42,5 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 .venv/.ready-dev: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,data,words,serve]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,data,words,serve,interop]'
 	touch $@

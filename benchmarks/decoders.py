@@ -192,6 +192,7 @@ class Pellucid(Batched):
         from pellucid.engine.workers import each
         from pellucid.kernels.calls import use_threads
         from pellucid.runs.decoder import Decoder, Request
+        from pellucid.search.beginnings import Beginning
 
         config = DecodeConfig(precision=self.precision)
         decoders = [Decoder(Request(lambda: self.model, options_of(self.search, call), config, engines=self.engines))
@@ -203,7 +204,7 @@ class Pellucid(Batched):
         def decode(batch: tuple[Decoder, list[int]]) -> list[Ids]:
             decoder, numbers = batch
             sources = [np.asarray(self.job.sources[i], dtype=np.int32) for i in numbers]
-            found = decoder.search(sources, [[]] * len(numbers), range(len(numbers)))
+            found = decoder.search(sources, [Beginning()] * len(numbers), range(len(numbers)))
             return [[*one.tokens, EOS] if one.finished else list(one.tokens) for one, *_ in found]
 
         outputs_of = each(decode, batches, self.threads, use_threads)

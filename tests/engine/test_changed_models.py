@@ -32,6 +32,7 @@ from pellucid.nn.feed_forward import FeedForward
 from pellucid.nn.layer_norm import LayerNorm
 from pellucid.runs.decoder import Decoder, Engines, PlainSteps, Request
 from pellucid.runs.texts import search_options
+from pellucid.search.beginnings import Beginning
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
@@ -144,7 +145,7 @@ def made(**parts: Any) -> Transformer:
 def said(make: Callable[[Request], Any], request: Request, sources: list[np.ndarray]) -> Any:
     """The score of every hypothesis, or the error."""
     try:
-        found = make(request).search(sources, [[]] * len(sources), range(len(sources)))
+        found = make(request).search(sources, [Beginning()] * len(sources), range(len(sources)))
     except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
         return type(error)
     return [[h.score for h in hypotheses] for hypotheses in found]

@@ -28,6 +28,7 @@ from pellucid.model.build import build
 from pellucid.runs.decoder import WAYS, Decoder, Engines, PlainSteps, Request, Route
 from pellucid.runs.run import Weights, load
 from pellucid.runs.texts import search_options
+from pellucid.search.beginnings import Beginning
 from pellucid.train import train as train_run
 from pellucid.train.journal import Reporter
 
@@ -128,7 +129,7 @@ def test_every_way_finds_the_same(folder: Path, beam_size: int) -> None:
     run.generate(["1"], options=config)  # so that there is something kept
     request = Request(lambda: run._loaded(), search_options(config), config, kept=lambda: load(folder)._kept("fp32"))
     sources = [np.array(ids, dtype=np.int32) for ids in ([5, 6, 7, 3], [8, 3], [4, 4, 6, 5, 3])]
-    found = {name: make(request).search(sources, [[]] * 3, range(3)) for name, make in WAYS.items()}
+    found = {name: make(request).search(sources, [Beginning()] * 3, range(3)) for name, make in WAYS.items()}
     assert len(found) == 4
     for name, hypotheses in found.items():
         for ours, plain in zip(hypotheses, found["plain steps"], strict=True):
@@ -141,7 +142,7 @@ def test_a_batch_that_is_refused_goes_the_next_way_and_the_others_do_not(folder:
                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     run, asked = load(folder), []
     decoder = run._decoder(run.config.decode, True, False)
-    expected = decoder.search([np.array([5, 3])], [[]], [0])
+    expected = decoder.search([np.array([5, 3])], [Beginning()], [0])
 
     def search(self: Any, sources: Any, prefixes: Any, numbers: Any) -> Any:
         asked.append(len(sources))
@@ -150,8 +151,8 @@ def test_a_batch_that_is_refused_goes_the_next_way_and_the_others_do_not(folder:
         return expected
 
     monkeypatch.setattr(type(decoder._made[decoder.route.decoder]), "search", search)
-    both = decoder.search([np.array([5, 3]), np.array([5, 3])], [[], []], [0, 1])
-    assert decoder.search([np.array([5, 3])], [[]], [0]) == expected
+    both = decoder.search([np.array([5, 3]), np.array([5, 3])], [Beginning()] * 2, [0, 1])
+    assert decoder.search([np.array([5, 3])], [Beginning()], [0]) == expected
     assert both == [*expected, *expected]
     assert asked == [2, 1]
 
@@ -188,8 +189,8 @@ def test_a_model_changed_by_hand_is_decoded_as_it_is_now(folder: Path) -> None:
     assert changed != first
     request = Request(lambda: run._loaded(), search_options(run.config.decode), run.config.decode)
     ids = [np.array([*run.tokenizers.source.encode_batch([text])[0], EOS], dtype=np.int32) for text in texts]
-    assert [one[0].tokens for one in PlainSteps(request).search(ids, [[]] * 2, range(2))] == [
-        one[0].tokens for one in Decoder(request).search(ids, [[]] * 2, range(2))]
+    assert [one[0].tokens for one in PlainSteps(request).search(ids, [Beginning()] * 2, range(2))] == [
+        one[0].tokens for one in Decoder(request).search(ids, [Beginning()] * 2, range(2))]
     run.model.output.weight.data.mul_(-1)
     assert run.generate(texts) == first
 

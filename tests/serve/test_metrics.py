@@ -34,7 +34,7 @@ def test_series_are_well_formed_and_bounded() -> None:
         'pellucid_requests_total{path="/translate",status="405"}': 1,
         'pellucid_requests_total{path="/metrics",status="200"}': 1,
         'pellucid_requests_total{path="other",status="404"}': 150,
-        'pellucid_requests_total{path="other",status="413"}': 1}
+        'pellucid_requests_total{path="/translate",status="413"}': 1}
     assert counted["pellucid_request_seconds_count"] == counted['pellucid_request_seconds_bucket{le="+Inf"}'] == 204
     assert counted["pellucid_texts_total"] == counted["pellucid_batches_total"] == 1
     assert counted["pellucid_queue_requests"] == counted["pellucid_queue_seconds"] == 0
