@@ -18,7 +18,8 @@ _MEMORY = 0.8  # of what has been measured, when something new is
 
 
 class Load:
-    """What waits or is under way, in characters, and what was measured.
+    """What waits or is under way, in characters, and what was measured. Predictions may be read while another thread
+    counts.
 
     Args:
         threads: that decode it, side by side.
@@ -42,7 +43,7 @@ class Load:
         """Seconds a character; of what was never searched in this way, a guess by the ways in which it was."""
         run, way = kind
         known = self._rates.get(run, {})
-        return known.get(way) or max((rate * way.width / other.width for other, rate in known.items()),
+        return known.get(way) or max((rate * way.width / other.width for other, rate in list(known.items())),
                                      default=_FIRST_RATE)
 
     def note(self, ask: Ask, units: int, seconds: float) -> None:
@@ -58,13 +59,13 @@ class Load:
     @property
     def seconds(self) -> float:
         """Until all of it is done."""
-        return sum(self.rate(kind) * units for kind, units in self._units.items()) / self._threads
+        return sum(self.rate(kind) * units for kind, units in list(self._units.items())) / self._threads
 
     def seconds_before(self, texts: int) -> float:
         """Until somebody who comes now has had a turn for each of so many texts, at most; what is being decoded left
         out."""
-        return sum(self.rate(kind) * min(units, texts * self._turns[kind])
-                   for kind, units in self._units.items()) / self._threads
+        return sum(self.rate(kind) * min(units, texts * self._turns.get(kind, 0))
+                   for kind, units in list(self._units.items())) / self._threads
 
 
 def _add(counter: Counter[Kind], kind: Kind, units: int) -> None:

@@ -67,7 +67,7 @@ class Scheduler:
         self._waiting: deque[Task] = deque()
         self._load = Load(threads)
         self._alone = 0
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.Lock())
         self._is_closing = self._is_working_alone = False
         self._threads = [threading.Thread(target=self._work, name=f"decoding {number}", daemon=True)
                          for number in range(threads)]
@@ -93,15 +93,13 @@ class Scheduler:
     @property
     def predicted(self) -> float:
         """Seconds until what waits is done."""
-        with self._changed:
-            return self._load.seconds + self._alone * _ALONE_SECONDS
+        return self._load.seconds + self._alone * _ALONE_SECONDS
 
     def require_room(self) -> None:
         """Raises Busy where `generate` would for a single text."""
-        with self._changed:
-            self._require_room(1)
+        self._require_room(1)
 
-    def _require_room(self, texts: int) -> None:
+    def _require_room(self, texts: int) -> None:  # not held: a look at what changes costs nobody a wait
         ahead = self._load.seconds_before(texts) + self._alone * _ALONE_SECONDS
         if ahead > self.most_seconds or len(self._waiting) >= self.most_tasks or self._is_closing:
             raise Busy(ahead)
@@ -143,6 +141,8 @@ class Scheduler:
 
     def _leave(self, task: Task) -> None:
         """Takes away what still waits of a task."""
+        if task.ask is not None and task.taken == len(task.texts):
+            return  # as of every request that is answered
         with self._changed:
             if task in self._waiting:
                 self._waiting.remove(task)
