@@ -32,6 +32,7 @@ DRAINING = 0.5  # seconds in which connections are let go, and new ones still co
 _COMING_IN = 0.2  # seconds for those who have begun to connect by then
 _CHECKING = 0.5  # seconds from one look at connections that come to nothing to the next
 _MOST_FILES = MOST_CONNECTIONS + 256
+_GARBAGE = (20_000, 50, 100)  # a request leaves next to none that counting references does not find
 _SWITCH = 0.001  # seconds after which the event loop lets the decoding thread go on
 
 
@@ -121,6 +122,7 @@ def serve(folders: Sequence[Path], languages: Sequence[str], limits: Limits, key
     _allow_connections()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_GARBAGE)
     sys.setswitchinterval(_SWITCH)
     warnings.simplefilter("ignore", PellucidWarning)  # answers say what was cut; a server has no line to warn of
     service.scheduler.start()
