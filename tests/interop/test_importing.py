@@ -102,19 +102,24 @@ def write_tokenizer(folder: Path, kind: str) -> int:
 Foreign = Callable[..., tuple[Path, Any]]
 
 
+def write_foreign(folder: Path, kind: str, configuration: str, keys: dict[str, Any]) -> Any:
+    """A model of theirs with random weights, as it is once it has been written."""
+    family = "T5" if "T5" in kind else "Bart" if "Bart" in kind else "Bert"
+    size = write_marian(folder) if "Marian" in kind else write_tokenizer(folder, family)
+    made = getattr(transformers, kind)(getattr(transformers, configuration)(vocab_size=size, **keys)).eval()
+    perturb(made)
+    if hasattr(made, "final_logits_bias"):
+        made.final_logits_bias.normal_(generator=torch.Generator().manual_seed(8))
+    made.save_pretrained(folder)
+    return getattr(transformers, kind).from_pretrained(folder).eval()
+
+
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Foreign:
     """A folder of theirs with random weights, and the model in it."""
     def make(kind: str, configuration: str, keys: dict[str, Any]) -> tuple[Path, Any]:
         folder = tmp_path_factory.mktemp("theirs")
-        family = "T5" if "T5" in kind else "Bart" if "Bart" in kind else "Bert"
-        size = write_marian(folder) if "Marian" in kind else write_tokenizer(folder, family)
-        made = getattr(transformers, kind)(getattr(transformers, configuration)(vocab_size=size, **keys)).eval()
-        perturb(made)
-        if hasattr(made, "final_logits_bias"):
-            made.final_logits_bias.normal_()
-        made.save_pretrained(folder)
-        return folder, getattr(transformers, kind).from_pretrained(folder).eval()
+        return folder, write_foreign(folder, kind, configuration, keys)
 
     return make
 
