@@ -27,7 +27,7 @@ ALL = {*FRAME, *VERBS.values(), *(text for kind in KINDS.values() for text in pa
        *(one.said for kind in KINDS.values() for one in arguments_of(kind))}
 SPELT = {"ten seconds": "十秒", "two minutes": "两分钟", "an hour": "一小时", "two tests": "两种检验", "three of": "三",
          "two runs": "两次运行"}  # numbers that are words in both
-COMMANDS = [*VERBS, "runs clean", "tokenizer train", "tokenizer show"]
+COMMANDS = [*VERBS, "demo answers", "runs clean", "tokenizer train", "tokenizer show"]
 
 
 @pytest.fixture

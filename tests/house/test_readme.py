@@ -22,7 +22,9 @@ from pellucid.ablate.cells import cells_of
 from pellucid.ablate.study import read_study
 from pellucid.cli import VERBS, main
 from pellucid.config.mapping import from_mapping
+from pellucid.data.generated.documents import documents
 from pellucid.data.generated.grammar import splits
+from pellucid.data.squad import squad_of
 from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.recipes import read_recipe, recipe_names
 from pellucid.studies import study_names
@@ -89,6 +91,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Callable[[P
     rows = [f"{'good' if 'the' in english else 'bad'}\t{english}" for english, _ in made.train]
     shutil.copy(next((tmp_path / "fjcanyue/wikipedia-zh-cn").iterdir()), tmp_path / "data/articles.json")
     (tmp_path / REVIEWS).write_text("\n".join(["label\ttext", *rows]) + "\n", encoding="utf-8")
+    (tmp_path / "data/questions.json").write_text(squad_of(documents({"train": 300}, 1)["train"]), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -100,7 +103,7 @@ def toy(words: list[str]) -> list[str]:
         return [*words, *([] if "--dry-run" in words else ["--dry-run"]), *TOY_DATA, *pieces]
     if words[0] not in ("demo", "train", "plan") or "--dry-run" in words or "--help" in words:
         return words
-    name = "demo" if words[0] == "demo" else words[1]
+    name = "answers-demo" if words[:2] == ["demo", "answers"] else "demo" if words[0] == "demo" else words[1]
     if Path(name).is_dir():  # a run, which is a toy already
         return words
     mapping = read_recipe(name).mapping

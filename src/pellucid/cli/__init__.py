@@ -40,6 +40,7 @@ _FLAGS = {
 }
 _STEPS = {
     "pellucid demo": "a translator in two minutes",
+    "pellucid demo answers": "answers from documents, each with its place",
     "pellucid train multi30k-en-de --dry-run": "what a recipe is made of",
     "pellucid doctor my.yaml": "what is wrong with your data?",
     "pellucid train my.yaml --out runs/mine": "your own data",

@@ -1,7 +1,6 @@
 """pellucid answer RUN --index IDX ["…"]"""
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import tyro
 
 from pellucid.cli.arguments import parse
+from pellucid.cli.passages import plain
 
 _AT_ONCE = 64  # questions whose passages are held together
 
@@ -55,15 +55,10 @@ def main(program: str, words: Sequence[str]) -> int:
                     yield "no answer in the passages" if one.question.strip() else ""
                 else:
                     document, start, end = one.place
-                    yield f"{_plain(one.found.text)}\t{_plain(document)}[{start}:{end}]\t{one.found.score:.4f}"
+                    yield f"{plain(one.found.text)}\t{plain(document)}[{start}:{end}]\t{one.found.score:.4f}"
 
     if arguments.question == "-":
         answer_lines(None, None, of_lines)
     else:
         print("\n".join(of_lines([arguments.question], 0)))
     return 0
-
-
-def _plain(text: str) -> str:
-    """On one line, without control characters, which a terminal would obey."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+", " ", text)

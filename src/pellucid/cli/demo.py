@@ -1,4 +1,4 @@
-"""pellucid demo"""
+"""pellucid demo [answers]"""
 
 import json
 import sys
@@ -14,7 +14,8 @@ from pellucid.cli.arguments import parse_with_overrides, read_config
 class Demo:
     """Train English→French on the bundled grammar, score it on unseen sentences, show what it does and where it looks.
 
-    The data is made by a grammar of our own: nothing is downloaded. Keys can be given as --section.key value.
+    The data is made by a grammar of our own: nothing is downloaded. Keys can be given as --section.key value. The other
+    demo, pellucid demo answers, answers questions from documents.
     """
 
     out: Path = Path("runs/demo")
@@ -23,7 +24,36 @@ class Demo:
     """print the scores as JSON at the end"""
 
 
+@dataclass
+class DemoAnswers:
+    """Train a reader on documents that the bundled grammar writes, index others, and answer questions from them.
+
+    Each answer stands with its document and its place there. Nothing is downloaded. Keys can be given as --section.key
+    value.
+    """
+
+    out: Path = Path("runs/answers-demo")
+    """the run folder; the documents and their index are put into it"""
+    json: bool = False
+    """print the scores as JSON at the end"""
+
+
 def main(program: str, words: Sequence[str]) -> int:
+    """Dispatches to the two."""
+    if words[:1] == ["answers"]:
+        return _answers(f"{program} answers", words[1:])
+    return _translations(program, words)
+
+
+def _answers(program: str, words: Sequence[str]) -> int:
+    arguments, overrides = parse_with_overrides(DemoAnswers, program, words)
+    config = read_config("answers-demo", overrides)
+    from pellucid.cli.demo_answers import demonstrate
+
+    return demonstrate(config, arguments.out, arguments.json)
+
+
+def _translations(program: str, words: Sequence[str]) -> int:
     """Trains, evaluates, prints examples, draws, and says what to do next."""
     arguments, overrides = parse_with_overrides(Demo, program, words)
     config = read_config("demo", overrides)

@@ -1,9 +1,6 @@
 """pellucid search IDX ["…"]"""
 
 import json
-import re
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from pellucid.cli.arguments import parse
+from pellucid.cli.passages import marked_lines, plain
 from pellucid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,13 +43,13 @@ def main(program: str, words: Sequence[str]) -> int:
 
     def answers(question: str) -> Iterator[str]:
         found = opened.search(question, arguments.k)
-        return iter([_json(question, found)]) if arguments.json else _lines(question, found)
+        return iter([_json(question, found)]) if arguments.json else listed(question, found)
 
     def of_lines(questions: Sequence[str], first: int) -> Iterator[str]:
         for number, question in enumerate(questions, start=first + 1):
             try:
                 if not arguments.json:
-                    yield from [""] * (number > 1) + [_plain(question)[:200]]
+                    yield from [""] * (number > 1) + [plain(question)[:200]]
                 yield from answers(question)
             except ConfigError as error:
                 error.where = error.where or f"standard input:{number}"
@@ -75,42 +73,14 @@ def _json(question: str, found: Sequence["Found"]) -> str:
     return json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
 
 
-def _lines(question: str, found: Sequence["Found"]) -> Iterator[str]:
+def listed(question: str, found: Sequence["Found"]) -> Iterator[str]:
     """For people: a head for each passage, and below it the text with what matched marked."""
     from pellucid.retrieve.terms import marks
 
-    begin, end = ("\x1b[1;4m", "\x1b[0m") if sys.stdout.isatty() else ("[", "]")
-    width = min(shutil.get_terminal_size().columns, 100)
     if not found:
         yield "no passage has a word or character of the question"
     for number, one in enumerate(found, start=1):
         passage = one.passage
-        title = f"  {_plain(passage.title)}" * bool(passage.title)
-        yield f"{number}. {_plain(passage.document)}[{passage.start}:{passage.end}]{title}  score {one.score:.2f}"
-        parts, done = list[str](), 0
-        for start, stop in marks(question, passage.text):
-            parts += [_plain(passage.text[done:start]), begin, _plain(passage.text[start:stop]), end]
-            done = stop
-        parts.append(_plain(passage.text[done:]))
-        yield from _wrapped("".join(parts), width)
-
-
-def _plain(text: str) -> str:
-    """Without control characters, which a terminal would obey; line breaks become spaces."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+", " ", text)
-
-
-def _wrapped(text: str, width: int) -> Iterator[str]:
-    """The text in lines of at most so many columns, indented; marks take none."""
-    from pellucid.language import columns
-
-    line, used = "", 0
-    for piece in re.findall(r"\x1b\[[0-9;]*m|\s+|[\u2e80-\uffef]|[^\s\x1b\u2e80-\uffef]+", text):
-        size = 0 if piece.startswith("\x1b") else columns(piece)
-        if used + size > width - 3 and used:
-            yield f"   {line.rstrip()}"
-            line, used, piece = "", 0, piece.lstrip()
-            size = columns(piece)
-        line, used = line + piece, used + size
-    if line.strip():
-        yield f"   {line.rstrip()}"
+        title = f"  {plain(passage.title)}" * bool(passage.title)
+        yield f"{number}. {plain(passage.document)}[{passage.start}:{passage.end}]{title}  score {one.score:.2f}"
+        yield from marked_lines(passage.text, marks(question, passage.text))

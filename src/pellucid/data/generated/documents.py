@@ -1,7 +1,8 @@
 """Short documents that tell who did what where, in words of the bundled grammar, and questions on them.
 
-Each sentence of a document has a person and a thing that no other one has, so that a question has one answer; one
-question out of eight asks for a thing that the document does not speak of, and has none.
+Each sentence of a document has a person and a thing that no other one has, so that a question has one answer. One
+question out of four has none, and yet is about a person or a thing that the document speaks of: a search finds passages
+that have the words of a question and do not answer it.
 """
 
 from random import Random
@@ -14,6 +15,7 @@ from pellucid.data.reading import Question, Reference
 
 _SENTENCES = (3, 6)  # of a document, from and to
 _QUESTIONS = 3  # on a document
+_UNANSWERED = 0.25  # of them, about
 _KINDS = ("who", "what", "where")
 _PLACES = tuple(place.english for place in SOMEWHERE if " the " in place.english)
 
@@ -68,17 +70,28 @@ def _fact(random: Random) -> _Fact:
 
 
 def _question(random: Random, facts: list[_Fact], place: int, kind: str, name: str) -> Question:
-    """Of one of the facts who did it, what it was, or where."""
+    """Of one of the facts who did it, what it was, or where; or of none of them."""
+    if random.random() < _UNANSWERED:
+        return Question(name, _asked(_another(random, facts, kind), kind)[0], ())
     fact, before = facts[place], sum(len(one.sentence) + 1 for one in facts[:place])
-    if kind == "who":
-        text, answer = f"Who {fact.verb[1]} the {fact.thing}?", f"The {fact.person}"
-    elif kind == "what":
-        text, answer = f"What did the {fact.person} {fact.verb[0]}?", f"the {fact.thing}"
-    else:
-        text, answer = f"Where did the {fact.person} {fact.verb[0]} the {fact.thing}?", fact.place
-    if random.random() < 1 / 8:
-        other = _fact(random)
-        while other.thing in {one.thing for one in facts}:
-            other = _fact(random)
-        return Question(name, f"Who {other.verb[1]} the {other.thing}?", ())
+    text, answer = _asked(fact, kind)
     return Question(name, text, (Reference(answer, before + fact.sentence.rindex(answer)),))
+
+
+def _asked(fact: _Fact, kind: str) -> tuple[str, str]:
+    """A question on a fact, and its answer."""
+    if kind == "who":
+        return f"Who {fact.verb[1]} the {fact.thing}?", f"The {fact.person}"
+    if kind == "what":
+        return f"What did the {fact.person} {fact.verb[0]}?", f"the {fact.thing}"
+    return f"Where did the {fact.person} {fact.verb[0]} the {fact.thing}?", fact.place
+
+
+def _another(random: Random, facts: list[_Fact], kind: str) -> _Fact:
+    """A fact with the person or the thing of one of these, of which none of these tells."""
+    told = {_asked(fact, kind)[0] for fact in facts}
+    while True:
+        other = _fact(random)
+        is_near = any(other.person == fact.person or other.thing == fact.thing for fact in facts)
+        if is_near and _asked(other, kind)[0] not in told:
+            return other
