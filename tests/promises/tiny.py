@@ -45,3 +45,10 @@ def tiny_classifier(seed: int, model: dict[str, Any]) -> Run:
     pairs = [(text, label) for text, label in zip(TEXT, "xyzxyzx", strict=True)]
     tokenizers = train_tokenizers(config.tokenizer, pairs, "classification")
     return Run(Path("nowhere"), config, tokenizers, build_model(config, tokenizers, seed).eval())
+
+
+def tiny_reader(seed: int, tokenizer: dict[str, Any]) -> Run:
+    """The same of a reader, whose windows and answers are short."""
+    config = from_mapping({"task": "reading", "tokenizer": tokenizer, "model": SMALL, "decode": {"max_length": 12}})
+    tokenizers = train_tokenizers(config.tokenizer, [(text, text) for text in TEXT * 9], "reading")
+    return Run(Path("nowhere"), config, tokenizers, build_model(config, tokenizers, seed).eval())
