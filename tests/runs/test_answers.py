@@ -57,6 +57,5 @@ def test_what_cannot_be_answered_is_refused(made: Path, capsys: pytest.CaptureFi
     assert main(["answer", run, "--index", index, " "]) == 2
     assert main(["generate", run, "--input", str(made / "documents" / "a.txt")]) == 2
     assert main(["inspect", run, "--out", str(made / "page")]) == 2
-    assert main(["doctor", run]) == 2
     assert main(["export", run, "--to", "ctranslate2", "--out", str(made / "out")]) == 2
     assert "Traceback" not in capsys.readouterr().err

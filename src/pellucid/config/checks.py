@@ -119,7 +119,7 @@ def refuse_readers(config: RunConfig, verb: str, where: str) -> None:
     """
     if config.task == "reading":
         raise ConfigError(f"pellucid {verb} does not know readers", where=where, why="the task is reading",
-                          fix="pellucid train and pellucid evaluate do")
+                          fix="pellucid train, doctor, evaluate and answer do")
 
 
 def _check_reading(config: RunConfig) -> None:

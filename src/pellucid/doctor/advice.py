@@ -99,6 +99,16 @@ ADVICE: dict[str, Advice] = {
     "leak_source": Advice(
         "held-out sources that stand in the training data with another target", 0.05, _NEVER,
         "the score is better than on text that is truly new", "remove these sources from the training data"),
+    "leak_passage": Advice(
+        "passages of held-out questions that stand in the training data", 0.002, 0.2,
+        "the score is better than on text that is truly new", "divide by passages, or remove them from training"),
+    "leak_passage_near": Advice(
+        "passages of held-out questions of which half or more stands in one of the training data", 0.01, _NEVER,
+        "the score is better than on text that is truly new", "look at them, and remove them from training"),
+    "answer_nowhere": Advice(
+        "questions whose answers do not stand in their passages", 0.01, 0.5,
+        "training leaves these questions out; in a test set no reader can get them right",
+        "correct the answer or the passage: the text must be there character by character"),
     "too_long": Advice(
         "texts are longer than model.max_length", 0.01, 0.5, "training drops them (or cuts them: data.too_long)",
         "raise model.max_length, or split long texts"),

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config import RunConfig
-from pellucid.config.checks import refuse_readers
 from pellucid.data.splits import RECORD, Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.doctor.busy import watched
 from pellucid.doctor.examine import examine
 from pellucid.doctor.finding import SEVERITIES, Example, Finding
 from pellucid.doctor.machine import look_around
+from pellucid.doctor.questions import examine_questions
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder, read_json
 from pellucid.model.build import check
@@ -56,15 +56,16 @@ def check_up(config: RunConfig, run: Path | None, out: Path, progress: Callable[
         ConfigError: a configuration that could not be trained whatever the data.
     """
     check(config.model)
-    refuse_readers(config, "doctor", "task")
     config = dataclasses.replace(config, tokenizer=tokenizer_options(config))
     with tempfile.TemporaryDirectory() as folder:
         with watched(_MOMENT) as others:
             splits, found = _divided(config, run, Path(folder))
-            data = examine(config, splits, lambda: _tokenizers_of(run), progress)
+            look = examine_questions if config.task == "reading" else examine
+            data = look(config, splits, lambda: _tokenizers_of(run), progress)
         findings = found + [_shortened(finding, folder) for finding in data.findings]
         facts: dict[str, Any] = {"data": data.facts}
-        vocabulary = data.facts.get("tokens", {}).get("vocabulary", config.tokenizer.vocab_size)
+        tokens = data.facts.get("tokens", data.facts)
+        vocabulary = tokens.get("vocabulary", config.tokenizer.vocab_size)
         progress("looking at the environment")
         more, facts["environment"] = look_around(config, out, vocabulary, others.share)
         findings += more
@@ -97,7 +98,9 @@ def _divided(config: RunConfig, run: Path | None, folder: Path) -> tuple[dict[st
 
 def _shortened(finding: Finding, folder: str) -> Finding:
     """Generated data lies in a folder that is gone afterwards."""
-    examples = tuple(Example(e.place.replace(f"{folder}/data", _GENERATED), e.texts) for e in finding.examples)
+    there = f"{folder}/data"
+    examples = tuple(Example(e.place.replace(there, _GENERATED), tuple(t.replace(there, _GENERATED) for t in e.texts))
+                     for e in finding.examples)
     return dataclasses.replace(finding, examples=examples)
 
 

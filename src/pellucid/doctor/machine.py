@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from pellucid.config import RunConfig
+from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.doctor.busy import BUSY
 from pellucid.doctor.finding import Finding
 from pellucid.files import free_bytes
 from pellucid.kernels.compiled import use_kernels
-from pellucid.model.build import build, build_classifier
+from pellucid.model.build import build, build_classifier, build_reader
 from pellucid.precision import resolve
 from pellucid.runs.folder import environment
 
@@ -86,6 +87,9 @@ def parameters_of(config: RunConfig, vocabulary: int) -> int:
     """Parameters of the model, both sides having this vocabulary."""
     if config.task == "classification":
         return sum(p.numel() for p in build_classifier(config.model, vocabulary, 2).parameters())
+    if config.task == "reading":
+        reader = build_reader(config.model, vocabulary, separator=EOS, unknown=UNK)
+        return sum(p.numel() for p in reader.parameters())
     model = build(config.model, vocabulary, vocabulary, shared=config.tokenizer.shared)
     return sum(p.numel() for p in model.parameters())
 
