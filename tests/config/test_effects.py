@@ -24,6 +24,8 @@ from pellucid.studies import study_names
     ("copy", "--tokenizer.character_coverage 1.0", "tokenizer.character_coverage", "--tokenizer.kind sentencepiece"),
     ("multi30k-en-de", "--tokenizer.min_frequency 2", "tokenizer.min_frequency", "--tokenizer.kind word"),
     ("copy", "--data.train a.tsv --data.generated.train 9", "data.generated.train", "one of them"),
+    ("copy", "--retrieval.from random", "retrieval.from", "--retrieval.k 2"),
+    ("copy", "--retrieval.from none --retrieval.k 2", "retrieval.k", "--retrieval.from bm25"),
 ])
 def test_a_flag_without_effect_says_what_it_needs(recipe: str, words: str, key: str, fix: str) -> None:
     with pytest.raises(ConfigError, match=f"--{key} has no effect here") as error:
@@ -51,7 +53,8 @@ def test_one_that_never_could_have_an_effect_is_told(recipe: str, words: str, ke
     ("copy", "--decode.sample true --decode.temperature 0.5"), ("tang-poems", "--decode.temperature 0.5"),
     ("copy", "--tokenizer.kind sentencepiece --tokenizer.character_coverage 1.0"), ("trec", "--model.pooling mean"),
     ("copy", "--data.train a.tsv --data.validation_share 0.1"), ("demo", "--data.generated.train 9"),
-    ("copy", "--train.epochs null"), ("trec", "--decode.batch_tokens 9")])
+    ("copy", "--train.epochs null"), ("trec", "--decode.batch_tokens 9"),
+    ("copy", "--retrieval.k 2 --retrieval.from random"), ("copy", "--retrieval.from none")])
 def test_a_flag_with_an_effect_is_taken(recipe: str, words: str) -> None:
     read_config(recipe, split_overrides(words.split())[1])
 

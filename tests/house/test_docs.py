@@ -14,6 +14,7 @@ import pytest
 
 from pellucid.ablate.study import StudyFile
 from pellucid.config import RunConfig, TokenizerConfig
+from pellucid.config.reader import key_of
 from pellucid.data.generated.tasks import TASKS
 from pellucid.doctor.advice import ADVICE
 from pellucid.model import build
@@ -51,7 +52,7 @@ def expected(kind: Any = RunConfig, prefix: str = "") -> dict[str, tuple[str, st
         hint = hints[field.name]
         section = next((m for m in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(m)), None)
         if section is None or type(None) in typing.get_args(hint):
-            keys[prefix + field.name] = (type_text(hint), default_text(field.default))
+            keys[prefix + key_of(field.name)] = (type_text(hint), default_text(field.default))
         if section is not None and section.__name__ != "Split":
             keys |= expected(section, f"{prefix}{field.name}.")
     return keys

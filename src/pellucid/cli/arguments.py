@@ -14,7 +14,7 @@ from pellucid.cli.help import NAMES, arguments_of, help_of
 from pellucid.config import RunConfig, Split
 from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, override, to_mapping
-from pellucid.config.reader import merge, nest, unknown_key
+from pellucid.config.reader import key_of, merge, nest, unknown_key
 from pellucid.config.strict_yaml import read_yaml
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe, recipe_names
@@ -95,7 +95,7 @@ def dotted_keys(kind: Any, prefix: str = "") -> dict[str, Any]:
     for name, hint in typing.get_type_hints(kind).items():
         section = next((m for m in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(m)), None)
         if section is None or section is Split:
-            keys[prefix + name] = hint
+            keys[prefix + key_of(name)] = hint
         if section is not None:
             keys |= dotted_keys(section, f"{prefix}{name}.")
     return keys

@@ -230,6 +230,20 @@ class DecodeConfig:
 
 
 @dataclass(frozen=True)
+class RetrievalConfig:
+    """Passages that are looked for and read beside each source (fusion in the decoder, model/fusion.py)."""
+
+    index: str | None = None  # the folder of an index; null: the training pairs themselves
+    k: int = 0  # passages beside each source; 0: the plain model
+    from_: Literal["none", "random", "bm25"] = "bm25"  # `from` in a file: a word of Python's own
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there are any."""
+        return self.k > 0 and self.from_ != "none"
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """Everything a run is made from; written resolved into the run folder."""
 
@@ -240,3 +254,4 @@ class RunConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+    retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)

@@ -15,6 +15,7 @@ RANGES: dict[str, tuple[float, float]] = {key: bounds for bounds, keys in (
                     "tokenizer.min_frequency tokenizer.sample_lines tokenizer.sample_characters model.window "
                     "train.steps train.epochs train.batch_tokens train.batch_sentences train.patience "
                     "train.validate_every train.log_every decode.max_length decode.batch_tokens"),
+    ((0, 100), "retrieval.k"),
     ((0, math.inf), "train.warmup_steps decode.min_length decode.no_repeat_ngram decode.top_k"),
     ((0, _BELOW_ONE), "tokenizer.sampling model.dropout model.attention_dropout model.feed_forward_dropout "
                       "train.betas train.label_smoothing train.ema_decay"),
@@ -107,6 +108,8 @@ def check_pairs(config: RunConfig) -> None:
     _check_objective(config)
     if config.task == "reading":
         _check_reading(config)
+    if config.retrieval.is_on:
+        _check_retrieval(config)
     if config.train.learning_rate is None and config.train.warmup_steps == 0:
         raise ConfigError("the paper's learning rate needs warmup_steps above 0", where="train.learning_rate")
 
@@ -136,6 +139,19 @@ def _check_reading(config: RunConfig) -> None:
         if split is not None and any(source.path is None for source in split.sources):
             raise ConfigError(f"data.{name} is text files, and questions lie in SQuAD's JSON layout",
                               where=f"data.{name}", fix="give a .json file, or a list of them (.gz too)")
+
+
+def _check_retrieval(config: RunConfig) -> None:
+    where = "retrieval.k"
+    if config.task != "seq2seq" or config.data.objective != "supervised":
+        raise ConfigError("passages are read by runs that learn to write a target", where=where,
+                          why=f"the task is {config.task}, the objective {config.data.objective}", fix="leave it out")
+    if config.tokenizer.sampling:
+        raise ConfigError("tokenizer.sampling takes a source for one text", where="tokenizer.sampling",
+                          why=f"retrieval.k is {config.retrieval.k}", fix="leave one of them out")
+    if config.decode.split_sentences:
+        raise ConfigError("passages are looked for by the whole text", where="decode.split_sentences",
+                          why=f"retrieval.k is {config.retrieval.k}", fix="leave one of them out")
 
 
 def _check_objective(config: RunConfig) -> None:

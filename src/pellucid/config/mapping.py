@@ -6,7 +6,7 @@ from typing import Any
 
 from pellucid.config import RunConfig
 from pellucid.config.checks import check_pairs, check_ranges
-from pellucid.config.reader import merge, read_dataclass
+from pellucid.config.reader import key_of, merge, read_dataclass
 from pellucid.errors import ConfigError
 
 _STANDS_IN = {"steps": "epochs", "batch_tokens": "batch_sentences"}  # keys of `train`, and what is used in their place
@@ -60,7 +60,7 @@ def differing(configs: Sequence[RunConfig]) -> list[tuple[str, list[Any]]]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key_of(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 

@@ -29,13 +29,13 @@ def read_dataclass(kind: Any, mapping: Any, where: str = "") -> Any:
         raise ConfigError(f"{where or 'the configuration'} must be a mapping of keys to values, not {_show(mapping)}",
                           where=where)
     hints = typing.get_type_hints(kind)
-    names = [f.name for f in dataclasses.fields(kind)]
+    names = {key_of(f.name): f.name for f in dataclasses.fields(kind)}
     values = {}
     for key, value in mapping.items():
         place = f"{where}.{key}" if where else str(key)
         if key not in names:
             raise unknown_key(place, [f"{where}.{name}" if where else name for name in names])
-        values[key] = _read(hints[key], value, place)
+        values[names[key]] = _read(hints[names[key]], value, place)
     for field in dataclasses.fields(kind):
         if field.name not in values and field.default is field.default_factory is dataclasses.MISSING:
             place = f"{where}.{field.name}" if where else field.name
@@ -44,6 +44,11 @@ def read_dataclass(kind: Any, mapping: Any, where: str = "") -> Any:
         return kind(**values)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}", where=where) from error
+
+
+def key_of(field: str) -> str:
+    """The key of a field; one that is a word of Python's own has an underscore behind it."""
+    return field.removesuffix("_")
 
 
 def unknown_key(key: str, known: list[str]) -> ConfigError:

@@ -179,10 +179,11 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
 
 def key_of(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig) -> str:
     """A digest of what decides the ids: the same one, the same ids."""
+    passages = [] if pairs.passages is None else [{k: v for k, v in pairs.passages.about.items() if k != "index"}]
     share = None if pairs.division is None else [pairs.name, asdict(pairs.division)]
     return hashlib.sha256(json.dumps([_FORMAT, pairs.sha256(), tokenizers.sha256(), config.task,
                                       config.model.max_length, config.data.too_long, share,
-                                      asdict(pairs.fields)]).encode()).hexdigest()
+                                      asdict(pairs.fields), *passages]).encode()).hexdigest()
 
 
 def prepared_folder(pairs: Pairs, key: str) -> Path | None:

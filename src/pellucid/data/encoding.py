@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pellucid.config import RunConfig, Task
 from pellucid.data.blocks import SIDES, write_blocks
+from pellucid.data.passages import Fused, rows_in, rows_of
 from pellucid.data.reading import UnitReader, example, question_of
 from pellucid.data.shards import place, shards_of
 from pellucid.data.splits import Pairs
@@ -32,6 +33,7 @@ Progress = Callable[[int], None]
 
 _LINES_AT_ONCE = 10_000
 _CHARACTERS_AT_ONCE = 2_000_000  # fewer lines where they are long: their ids pass through memory as Python's numbers
+NO_LIMIT = 2**31  # ids that no text has
 _SMALL, _LARGE = np.dtype(np.uint16), np.dtype(np.int32)  # of ids on the disk
 _REPORT, _SHARDS = "report.json", "shards.json"
 
@@ -46,11 +48,13 @@ class Report:
     too_long: int  # dropped or cut, as configured; of questions, those whose answer lies nowhere in a window
     source_tokens: int
     target_tokens: int
+    near_duplicates: int = 0  # passages that were left out, as they say what the target says
 
     def __str__(self) -> str:
         parts = [f"{self.kept:,} of {self.records:,} kept"]
         parts += [f"{self.empty:,} with an empty side skipped"] if self.empty else []
         parts += [f"{self.too_long:,} longer than max_length"] if self.too_long else []
+        parts += [f"{self.near_duplicates:,} near-duplicate passages left out"] if self.near_duplicates else []
         return ", ".join(parts)
 
 
@@ -146,7 +150,8 @@ def _examples(chunk: list[Record], pairs: Pairs, tokenizers: Tokenizers,
     """The ids of both sides of the records that are kept, and what became of all."""
     limit, is_labelled = config.model.max_length, config.task == "classification"
     filled = [record for record in chunk if record[1].strip() and record[2].strip()]
-    sources = source_ids([source for _, source, _ in filled], tokenizers, is_labelled)
+    fused = [pairs.fused(source, target) for _, source, target in filled]
+    sources = source_ids([source for source, _ in fused], tokenizers, is_labelled, limit)
     if is_labelled:
         targets = [[tokenizers.label_id(label, partial(place, pairs.split, number))] for number, _, label in filled]
     elif config.data.objective == "span_corruption":
@@ -154,11 +159,12 @@ def _examples(chunk: list[Record], pairs: Pairs, tokenizers: Tokenizers,
     else:
         targets = [[*ids, EOS] for ids in tokenizers.target.encode_batch([target for _, _, target in filled])]
     encoded = list(zip(sources, targets, strict=True))
-    long = [max(len(a), len(b)) > limit for a, b in encoded]
+    long = [max(longest_row(a), len(b)) > limit for a, b in encoded]
     kept = [(shorten(a, limit), shorten(b, limit)) for (a, b), far in zip(encoded, long, strict=True)
             if config.data.too_long == "cut" or not far]
-    tokens = [sum(len(pair[side]) for pair in kept) for side in range(2)]
-    return kept, Report(len(chunk), len(kept), len(chunk) - len(filled), sum(long), *tokens)
+    source_tokens, target_tokens = (sum(len(pair[side]) for pair in kept) for side in range(2))
+    return kept, Report(len(chunk), len(kept), len(chunk) - len(filled), sum(long), source_tokens, target_tokens,
+                        sum(left_out for _, left_out in fused))
 
 
 def _spans(chunk: list[Record], reader: UnitReader,
@@ -190,15 +196,29 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield chunk
 
 
-def source_ids(texts: list[str], tokenizers: Tokenizers, classify: bool) -> list[list[int]]:
-    """What the encoder reads for each text: its ids, then eos (seq2seq), or after bos (classification)."""
-    encoded = tokenizers.source.encode_batch(texts)
-    return [[BOS, *ids] if classify else [*ids, EOS] for ids in encoded]
+def source_ids(texts: Sequence[str], tokenizers: Tokenizers, classify: bool,
+               limit: int = NO_LIMIT) -> list[list[int]]:
+    """What the encoder reads for each text: its ids, then eos (seq2seq), or after bos (classification); of a `Fused`
+    one, its rows, whose passages are cut to have room in `limit` ids."""
+    encode = tokenizers.source.encode_batch
+    encoded = encode(list(texts))
+    if classify:
+        return [[BOS, *ids] for ids in encoded]
+    return [rows_of(ids, encode(list(text.passages)) if isinstance(text, Fused) else (), limit)
+            for text, ids in zip(texts, encoded, strict=True)]
+
+
+def longest_row(ids: list[int]) -> int:
+    """How many ids the longest row has."""
+    return max(map(len, rows_in(ids)), default=0)
 
 
 def shorten(ids: list[int], limit: int) -> list[int]:
-    """At most `limit` ids, an eos at the end staying there."""
-    return ids if len(ids) <= limit else [*ids[: limit - 1], EOS] if ids[-1] == EOS else ids[:limit]
+    """At most `limit` ids of each row, an eos at its end staying there."""
+    if len(ids) <= limit:
+        return ids
+    return [id for part in rows_in(ids)
+            for id in (part if len(part) <= limit else [*part[: limit - 1], EOS] if part[-1] == EOS else part[:limit])]
 
 
 def _sum(reports: Sequence[Report]) -> Report:

@@ -15,6 +15,7 @@ from pellucid.config import DataConfig, Generated, RunConfig, Source, Split, Tas
 from pellucid.data import hub, places, shards, sources
 from pellucid.data.division import SCHEME, SCHEMES, Division
 from pellucid.data.generated import tasks
+from pellucid.data.passages import Finder
 from pellucid.data.squad import squad_of
 from pellucid.data.tables import Fields, Record
 from pellucid.errors import CheckpointError, ConfigError, DataError
@@ -38,6 +39,7 @@ class Pairs:
         directory: in which relative paths were given; "" where none is.
         known: what the run that has begun with them remembers of the files; None: there is none.
         prepared: the folder in which ids are prepared for the run; None: there is no run.
+        passages: finds what is read beside each source; None: nothing is.
     """
 
     name: str
@@ -47,15 +49,20 @@ class Pairs:
     directory: str = dataclasses.field(default="", compare=False)
     known: places.Known | None = dataclasses.field(default=None, compare=False)
     prepared: Path | None = dataclasses.field(default=None, compare=False)
+    passages: Finder | None = dataclasses.field(default=None, compare=False)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """(source, target), or (text, label).
+        """(source, target), or (text, label); a source is `Fused` where there are passages.
 
         Raises:
             DataError: what reading says; no pair at all; the files are not those that the run had.
         """
         for _, first, second in self.records():
-            yield first, second
+            yield self.fused(first, second)[0], second
+
+    def fused(self, source: str, target: str) -> tuple[str, int]:
+        """The source with its passages, if there are any, and how many were left out (see `Finder`)."""
+        return (source, 0) if self.passages is None else self.passages.fused(source, target)
 
     def has(self, source: str) -> bool:
         """Whether a pair of the files with this source belongs to it."""
@@ -113,7 +120,8 @@ class Pairs:
         tables = {"fields": columns} if any(source.path is not None for source in self.split.sources) else {}
         place = {"directory": self.directory} if self.directory else {}
         division = None if self.division is None else dataclasses.asdict(self.division)
-        return {"name": self.name, **files, **place, **tables, "division": division}
+        passages = {} if self.passages is None else {"retrieval": self.passages.about}
+        return {"name": self.name, **files, **place, **tables, "division": division, **passages}
 
     def sha256(self) -> str:
         """The digest of the files, see `shards.sha256_of`; two splits of one file have the same."""

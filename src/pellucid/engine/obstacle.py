@@ -65,6 +65,8 @@ _PARTS: dict[type[nn.Module], dict[str, _Kinds]] = {
 
 def obstacle(model: Transformer) -> str | None:
     """Why the engine cannot decode with this model, or None if it can."""
+    if type(model) is not Transformer:
+        return f"the model is a {type(model).__name__}"
     return next(chain(_of_weights(model), _of_parts(model, "the model"), _of_sizes(model)), None)
 
 

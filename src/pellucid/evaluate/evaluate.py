@@ -25,6 +25,7 @@ from pellucid.evaluate.significance import SentenceStatistics, corpus_score, int
 from pellucid.evaluate.translation import LOWERCASE, SCORES, translation_scores
 from pellucid.files import make_folder, write_json, write_text
 from pellucid.runs.care import look_at
+from pellucid.runs.passages import with_passages
 from pellucid.runs.reading import read
 from pellucid.runs.run import Run, load
 
@@ -98,9 +99,10 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
             raise ConfigError("questions are in SQuAD's layout, and not in two text files", where="--source, --target",
                               fix="train with them as data.test, and choose --split")
         fields = fields_for(run.config.task, run.config.data)
-        pairs = Pairs("files", Split(source=files[0], target=files[1]), fields)
+        given = {"files": Pairs("files", Split(source=files[0], target=files[1]), fields)}
+        pairs = with_passages(given, run.config, run.folder)["files"]
     else:
-        splits = open_splits(run.config, run.folder)
+        splits = with_passages(open_splits(run.config, run.folder), run.config, run.folder)
         if split not in splits:
             raise ConfigError(f"this run has no {split} data", where=str(run.folder / "config.yaml"),
                               fix=f"choose --split {' or '.join(splits)}, or give --source and --target")

@@ -100,7 +100,7 @@ def choose(run: Run, pairs: Sequence[tuple[str, str]], count: int) -> list[tuple
 def encode(run: Run, pairs: Sequence[tuple[str, str]]) -> list[tuple[Ids, Ids]]:
     """What the model reads and should write, for each pair; a classifier's target is its label's number."""
     limit, classify = run.config.model.max_length, isinstance(run.model, Classifier)
-    sources = [shorten(ids, limit) for ids in source_ids([a for a, _ in pairs], run.tokenizers, classify)]
+    sources = [shorten(ids, limit) for ids in source_ids([a for a, _ in pairs], run.tokenizers, classify, limit)]
     if classify:
         targets = [[run.tokenizers.labels.index(label)] for _, label in pairs]
     else:

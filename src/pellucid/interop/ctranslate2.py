@@ -75,6 +75,7 @@ def export(folder: Path, out: Path, quantization: str | None = None) -> Written:
 
 def check(config: RunConfig) -> None:
     """Refuses what CTranslate2 does not have; errors as in `export`."""
+    holding.refuse_passages(config, TARGET)
     if config.task != "seq2seq":
         raise holding.refusal(TARGET, f"task {config.task} is none of CTranslate2's", "it translates")
     found = holding.misfits(config.model, holding.CTRANSLATE2)

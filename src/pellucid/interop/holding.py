@@ -68,6 +68,18 @@ def class_for(config: RunConfig) -> str:
     return nearest
 
 
+def refuse_passages(config: RunConfig, target: str) -> None:
+    """Refuses runs that read passages, each encoded apart.
+
+    Raises:
+        ConfigError: the run is one.
+    """
+    if config.retrieval.is_on:
+        raise ConfigError("this run reads passages beside each source (retrieval.k)", where=target,
+                          why="what is written there encodes a source as a whole, and has no index",
+                          fix="--to run copies it, passages and all")
+
+
 def refusal(target: str, what: str, why: str) -> ConfigError:
     """The error of a model that cannot go there."""
     return ConfigError(what, where=target, why=why, fix=f"try another target: {OTHERS[target]}")

@@ -54,6 +54,7 @@ def export(folder: Path, out: Path) -> Written:
     """
     run = load(folder)
     refuse_readers(run.config, "export", str(folder))
+    holding.refuse_passages(run.config, TARGET)
     if (folder / IMPORTED).is_dir():
         return returning.export(run, folder, out)
     config, kind = run.config, check(run.config, run.tokenizers)

@@ -61,6 +61,7 @@ def export(folder: Path, out: Path) -> Written:
 
 def check(config: RunConfig) -> None:
     """Refuses what the graphs cannot be made of; errors as in `export`."""
+    holding.refuse_passages(config, TARGET)
     if config.task not in ("seq2seq", "classification"):
         raise holding.refusal(TARGET, f"task {config.task} is not known there", "the graphs translate or classify")
     found = holding.misfits(config.model, holding.ONNX)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from pellucid.config import DecodeConfig, RunConfig, Task
-from pellucid.data.encoding import shorten, source_ids
+from pellucid.data.encoding import longest_row, shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.engine.frozen import Refusal
@@ -23,6 +23,7 @@ from pellucid.runs.candidates import Generated
 from pellucid.runs.decoder import Decoder, Engines, Request, Route, refuse_kept
 from pellucid.runs.folder import chosen_checkpoint, read_config, require_own_parts
 from pellucid.runs.format import WEIGHTS
+from pellucid.runs.passages import Fusing
 from pellucid.runs.texts import answers, length_groups, search_options, unknown_parts, warn_of_cuts
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Run:
         self.weights = model if isinstance(model, Weights) else None
         self._reading, self._engines = Lock(), Engines(is_held=not isinstance(model, Weights))
         self._places: dict[str, KeptWeights] = {}  # by precision
+        self._fused = Fusing(config, folder)
 
     def __repr__(self) -> str:
         return f"<pellucid run {self.folder}: {self.config.task}>"
@@ -129,8 +131,8 @@ class Run:
         """
         options = self._options(beam_size, n_best, options)
         decoder = self._decoder(options, scores, prefixes is not None)
-        return answers(decoder, self.tokenizers, texts, self.config.model.max_length, prefixes, progress, first,
-                       options.split_sentences)
+        return answers(decoder, self.tokenizers, self._fused(texts), self.config.model.max_length, prefixes, progress,
+                       first, options.split_sentences)
 
     def route(self, beam_size: int | None = None, n_best: int | None = None, options: DecodeConfig | None = None,
               has_prefixes: bool = False) -> Route:
@@ -220,20 +222,21 @@ class Run:
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
         limit = self.config.model.max_length
-        encoded = source_ids(list(sources), self.tokenizers, classify=False)
-        warn_of_cuts({first + number: len(ids) for number, ids in enumerate(encoded)}, limit)
+        encoded = source_ids(self._fused(sources), self.tokenizers, classify=False, limit=limit)
+        lengths = list(map(longest_row, encoded))
+        warn_of_cuts({first + number: length for number, length in enumerate(lengths)}, limit)
         wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(list(targets))]
         if cut and self.config.model.position == "learned":
-            lengths = {first + number: len(ids) for number, ids in enumerate(wanted)}
-            warn_of_cuts(lengths, limit, line="the target of line")
+            warn_of_cuts({first + number: len(ids) for number, ids in enumerate(wanted)}, limit,
+                         line="the target of line")
             wanted = [shorten(ids, limit) for ids in wanted]
         pairs = [(np.asarray(shorten(a, limit), dtype=np.int32), np.asarray(b, dtype=np.int32))
                  for a, b in zip(encoded, wanted, strict=True)]
         found = score_targets(cast("Transformer", self._loaded()), pairs, self.config.decode.batch_tokens)
-        sides = zip(wanted, found, encoded, unknown_parts(self.tokenizers.source, sources, encoded),
+        sides = zip(wanted, found, lengths, unknown_parts(self.tokenizers.source, sources, encoded),
                     unknown_parts(self.tokenizers.target, targets, wanted), strict=True)
-        return [Scored(tuple(self.tokenizers.target.pieces(ids)), tuple(row), max(0, len(source) - limit), *unknown)
-                for ids, row, source, *unknown in sides]
+        return [Scored(tuple(self.tokenizers.target.pieces(ids)), tuple(row), max(0, length - limit), *unknown)
+                for ids, row, length, *unknown in sides]
 
     def _must_be(self, task: Task, verb: str) -> None:
         if self.config.task != task:
@@ -244,12 +247,14 @@ class Run:
 def build_model(config: RunConfig, tokenizers: Tokenizers, seed: int) -> Transformer | Classifier | Reader:
     """The model of a configuration, with its initial weights."""
     from pellucid.model.build import build, build_classifier, build_reader
+    from pellucid.model.fusion import FusionTransformer
 
     if config.task == "reading":
         return build_reader(config.model, tokenizers.source.size, separator=EOS, unknown=UNK, seed=seed)
     if config.task == "classification":
         return build_classifier(config.model, tokenizers.source.size, len(tokenizers.labels), seed=seed)
-    return build(config.model, tokenizers.source.size, tokenizers.target.size, shared=tokenizers.shared, seed=seed)
+    plain = build(config.model, tokenizers.source.size, tokenizers.target.size, shared=tokenizers.shared, seed=seed)
+    return FusionTransformer(plain, EOS) if config.retrieval.is_on else plain
 
 
 def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> Transformer | Classifier | Reader:

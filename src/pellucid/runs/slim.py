@@ -29,7 +29,7 @@ from pellucid.runs.format import ENVIRONMENT, FORMAT, IMPORTED, WEIGHTS
 MARK = "export.json"
 _FILES = ("config.yaml", ENVIRONMENT, "data.json", "metrics.jsonl", "initialized_from.json", "imported.json",
           "best.json", ENDED, "README.md")
-_FOLDERS = ("evaluation", "figures", IMPORTED)
+_FOLDERS = ("evaluation", "figures", "passages", IMPORTED)
 _OF_CHECKPOINT = (WEIGHTS, "state.json")
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from pellucid.config import DecodeConfig
-from pellucid.data.encoding import shorten, source_ids
+from pellucid.data.encoding import longest_row, shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import UNK, Tokenizer
 from pellucid.engine.workers import each
@@ -63,8 +63,9 @@ def answers(decoder: Decoder, tokenizers: Tokenizers, texts: Sequence[str], max_
     if prefixes is not None and len(prefixes) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(prefixes)} prefixes")
     parts = parts_of(texts, tokenizers.source, max_source if split else None)
-    encoded = source_ids([part.text for part in parts], tokenizers, classify=False)
-    warn_of_cuts({first + part.line: len(ids) for part, ids in zip(parts, encoded, strict=True)}, max_source,
+    encoded = source_ids([part.text for part in parts], tokenizers, classify=False, limit=max_source)
+    lengths = list(map(longest_row, encoded))
+    warn_of_cuts({first + part.line: length for part, length in zip(parts, lengths, strict=True)}, max_source,
                  stacklevel=4)
     sources = [np.asarray(shorten(ids, max_source), dtype=np.int32) for ids in encoded]
     speller = Speller(tokenizers.target)
@@ -82,7 +83,7 @@ def answers(decoder: Decoder, tokenizers: Tokenizers, texts: Sequence[str], max_
     for group, results in zip(groups, each(decode, groups, decoder.threads, decoder.use_threads), strict=True):
         for i, hypotheses in zip(group, results, strict=True):
             said = tuple(_candidate(one, tokenizers.target, openings[i]) for one in hypotheses)
-            found[i] = Generated(said, max(0, len(encoded[i]) - max_source), unknown[i], openings[i].unknown)
+            found[i] = Generated(said, max(0, lengths[i] - max_source), unknown[i], openings[i].unknown)
             left[parts[i].line] -= 1
             done += left[parts[i].line] == 0
         progress(done)

@@ -39,12 +39,14 @@ from pellucid.runs.folder import (
     taken_back,
     write_config,
 )
+from pellucid.runs.passages import with_passages
 from pellucid.runs.slim import refuse_slim
 from pellucid.train.initialize import source_of
 from pellucid.train.journal import Reporter, duration
 from pellucid.train.unseen import check_unseen
 
-_DECISIVE = ("task", "data.", "tokenizer.", "train.initialize_from", "model.max_length")  # keys that decide the ids
+# Keys that decide the ids.
+_DECISIVE = ("task", "data.", "retrieval.", "tokenizer.", "train.initialize_from", "model.max_length")
 
 
 def prepare(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
@@ -92,6 +94,7 @@ def _begin(config: RunConfig, out: Path, made: Sequence[Path],
             check_unseen(config, splits)
         tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
         check_tokenizers(config, tokenizers)
+        splits = with_passages(splits, config, out)
     return splits, tokenizers
 
 

@@ -39,6 +39,7 @@ from pellucid.runs.folder import (
     write_environment,
 )
 from pellucid.runs.format import ENVIRONMENT
+from pellucid.runs.passages import with_passages
 from pellucid.runs.run import Run, build_model
 from pellucid.runs.slim import refuse_slim
 from pellucid.train.averaging import MovingAverage
@@ -172,6 +173,7 @@ def open_data(config: RunConfig, out: Path, reporter: Reporter, world: World = A
         check_unseen(config, splits)
     tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
     check_tokenizers(config, tokenizers)
+    splits = with_passages(splits, config, out)
     corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
                for name, pairs in splits.items() if name != "test"}
     remember_data(splits, corpora, out, world)
