@@ -26,7 +26,7 @@ from pellucid.evaluate.evaluate import evaluate_runs
 from pellucid.interop import onnx
 from pellucid.model.fusion import FusionTransformer
 from pellucid.model.transformer import Transformer
-from pellucid.retrieve.near_duplicates import Known
+from pellucid.retrieve.near_duplicates import Pair
 from pellucid.runs import slim
 from pellucid.runs.passages import FOLDER, open_passages, with_passages
 from pellucid.runs.run import Run
@@ -86,7 +86,7 @@ def test_no_passage_says_what_the_target_says(splits: dict[str, Pairs], name: st
     for source, target in splits[name]:
         assert isinstance(source, Fused)
         assert len(source.passages) == 2
-        assert not any(Known(target).is_near(passage) or target in passage for passage in source.passages)
+        assert not any(Pair(source, target).is_given_away(passage) for passage in source.passages)
 
 
 def test_what_was_left_out_is_counted_and_told(splits: dict[str, Pairs], trained: Path, told: io.StringIO) -> None:

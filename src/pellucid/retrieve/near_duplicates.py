@@ -1,28 +1,32 @@
-"""Which passages say what a text says: they share most of their runs of three characters with it.
+"""Which passages give away a pair of source and target, compared by their runs of three characters.
 
-.. math:: |A \\cap B| / \\min(|A|, |B|)
-
-A and B are the sets of these runs, so that a part of the text counts as much as a longer text that holds it.
+A passage does if more than half of its runs are the pair's: it is the text that the target comes from, a part of that,
+or nearly the same. It does too if more than half of the target's runs are its own; but a short target may stand in a
+passage, as the answer to a question does.
 """
 
 from __future__ import annotations
 
 from pellucid.retrieve.terms import folded
 
-LENGTH = 3  # characters
-SHARE = 0.5  # above which two texts are near-duplicates
+LENGTH = 3  # characters of a run
+SHARE = 0.5
+ANSWER = 32  # runs; a target of fewer may stand in a passage
 
 
-class Known:
-    """A text that others are compared with."""
+class Pair:
+    """A source and its target, which passages are compared with."""
 
-    def __init__(self, text: str) -> None:
-        self._runs = _runs(text)
+    def __init__(self, source: str, target: str) -> None:
+        self._target = _runs(target)
+        self._both = self._target | _runs(source)
 
-    def is_near(self, text: str) -> bool:
-        """Whether the two share more than half of the runs of the one that has fewer."""
-        runs = _runs(text)
-        return len(self._runs & runs) > SHARE * min(len(self._runs), len(runs))
+    def is_given_away(self, passage: str) -> bool:
+        """Whether the passage says what the target says."""
+        runs = _runs(passage)
+        if len(runs & self._both) > SHARE * len(runs):
+            return True
+        return len(self._target) >= ANSWER and len(runs & self._target) > SHARE * len(self._target)
 
 
 def _runs(text: str) -> set[str]:

@@ -16,7 +16,7 @@ from pellucid.errors import CheckpointError, DataError
 from pellucid.files import MANIFEST, read_json
 from pellucid.retrieve.building import write_index
 from pellucid.retrieve.folder import FolderIndex
-from pellucid.retrieve.near_duplicates import Known
+from pellucid.retrieve.near_duplicates import Pair
 from pellucid.retrieve.passages import LONGEST, Document, Passage
 from pellucid.retrieve.retriever import LONGEST_QUESTION
 
@@ -41,11 +41,11 @@ class Passages:
 
     def fused(self, source: str, target: str | None) -> tuple[Fused, int]:
         """See `data.passages.Finder`."""
-        known, found, left_out = None if target is None else Known(target), list[str](), 0
+        pair, found, left_out = None if target is None else Pair(source, target), list[str](), 0
         for passage in self._candidates(source):
             if len(found) == self._retrieval.k:
                 break
-            if known is not None and known.is_near(passage.text):
+            if pair is not None and pair.is_given_away(passage.text):
                 left_out += 1
             else:
                 found.append(" ".join(passage.text.split()))
