@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -60,27 +60,6 @@ class Passages:
         else:
             count = self._index.scores.count
             yield from map(self._index.passage, Random(source).sample(range(count), min(most, count)))
-
-
-class Fusing:
-    """What a run does with texts that it is asked about; the index is opened with the first of them."""
-
-    def __init__(self, config: RunConfig, folder: Path) -> None:
-        self._config, self._folder = config, folder
-        self._passages: Passages | None = None
-
-    def __call__(self, texts: Sequence[str]) -> Sequence[str]:
-        """The texts with their passages, where the run reads any; those that have theirs stay as they are.
-
-        Raises:
-            ConfigError, DataError: see `open_passages`.
-        """
-        if not self._config.retrieval.is_on:
-            return texts
-        if self._passages is None:
-            self._passages = open_passages(self._config, self._folder)
-        passages = self._passages
-        return [text if isinstance(text, Fused) else passages.fused(text, None)[0] for text in texts]
 
 
 def with_passages(splits: dict[str, Pairs], config: RunConfig, folder: Path) -> dict[str, Pairs]:

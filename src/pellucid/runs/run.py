@@ -23,7 +23,7 @@ from pellucid.runs.candidates import Generated
 from pellucid.runs.decoder import Decoder, Engines, Request, Route, refuse_kept
 from pellucid.runs.folder import chosen_checkpoint, read_config, require_own_parts
 from pellucid.runs.format import WEIGHTS
-from pellucid.runs.passages import Fusing
+from pellucid.runs.fusing import Fusing
 from pellucid.runs.texts import answers, length_groups, search_options, unknown_parts, warn_of_cuts
 
 if TYPE_CHECKING:
