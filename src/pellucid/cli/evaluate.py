@@ -32,6 +32,10 @@ class Evaluate:
     of a generated task; with _lowercase where a run writes lower case"""
     without: tuple[Literal["chrf", "ter", "meteor", "exact"], ...] = ()
     """scores to leave out: TER of long lines that are wrong takes minutes"""
+    index: str | None = None
+    """of runs that read: an index that answers are looked for in, too, beside each question's own passage"""
+    k: int = 5
+    """with --index: the most passages that are read for a question"""
     json: bool = False
     """print the report as JSON"""
 
@@ -43,13 +47,15 @@ def main(program: str, words: Sequence[str]) -> int:
         raise ConfigError("give a run folder at least", where=program)
     if (arguments.source is None) != (arguments.target is None):
         raise ConfigError("--source and --target go together", where=program)
+    from pellucid.evaluate.answering import Opened
     from pellucid.evaluate.evaluate import evaluate_runs
     from pellucid.train.journal import Reporter
 
     files = None if arguments.source is None else (str(arguments.source), str(arguments.target))
+    opened = None if arguments.index is None else Opened.at(arguments.index, arguments.k)
     with Reporter() as reporter:
         report = evaluate_runs(arguments.runs, arguments.split, files, reporter.progress, arguments.score,
-                               arguments.without)
+                               arguments.without, opened)
     for run in report["runs"]:
         if run["state"] in ("running", "interrupted"):
             print(f"pellucid: {run['run']} is not finished ({run['state']}): the scores are of its best weights so far",
@@ -72,16 +78,20 @@ def as_text(report: dict[str, Any]) -> str:
 
 def _whole(run: dict[str, Any]) -> list[str]:
     """All that is told of one run."""
+    from pellucid.evaluate import reading_text
     from pellucid.evaluate.translation import LOWERCASE
 
     of_sources = f" of {run['sources']:,} sources" if run["sources"] < run["n"] else ""
-    lines = [f"{run['run']}  {run['split']}, {run['n']:,} examples{of_sources}", *_scores(run)]
+    lines = [f"{run['run']}  {run['split']}, {run['n']:,} examples{of_sources}"]
+    lines += reading_text.beside(run) if "index" in run else _scores(run)
     if "confusion" in run:
         import numpy as np
 
         from pellucid.evaluate.classification import confusion_text
 
         lines.append(confusion_text(np.asarray(run["confusion"]), run["labels"]))
+    elif "index" in run:
+        pass
     elif "answered" in run:
         lines.append(f"  answered        {run['answered']:,} of {run['n']:,} questions")
     else:
@@ -93,6 +103,7 @@ def _whole(run: dict[str, Any]) -> list[str]:
     lines.append("  signatures")
     other = "" if run.get("case") == "lowercase" else LOWERCASE  # the column beside, otherwise alike
     hidden = {name.removesuffix(LOWERCASE) + other for name in run["signatures"] if name.endswith(LOWERCASE)}
+    hidden |= {name for name in run["signatures"] if "floor_" in name}  # a reader's, as beside its own scores
     lines += [f"    {name:<23} {text}" for name, text in run["signatures"].items() if name not in hidden]
     return lines
 

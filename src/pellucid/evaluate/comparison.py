@@ -25,7 +25,7 @@ from pellucid.evaluate.differences import (
     word_splitter,
 )
 from pellucid.evaluate.holm import holm
-from pellucid.evaluate.reading import OF_READERS
+from pellucid.evaluate.reading import OF_READERS, OPEN
 from pellucid.evaluate.significance import (
     SentenceStatistics,
     approximate_randomisation,
@@ -57,8 +57,8 @@ def in_lowercase(runs: Sequence[Run]) -> bool:
     return any(run.tokenizers.config.lowercase for run in runs)
 
 
-def chosen_score(runs: Sequence[Run], wanted: str | None) -> str:
-    """The score that the runs are tested by: `wanted`, or the one of their task.
+def chosen_score(runs: Sequence[Run], wanted: str | None, is_open: bool = False) -> str:
+    """The score that the runs are tested by: `wanted`, or the one of their task; `is_open`: readers have an index.
 
     That is accuracy for classifiers, F1 for readers, exact matches for generated tasks whose lines are numbers, and
     otherwise chrF, recommended of the scores that compare strings by Kocmi et al. (2021), "To Ship or Not to Ship".
@@ -70,7 +70,7 @@ def chosen_score(runs: Sequence[Run], wanted: str | None) -> str:
         raise ConfigError("the runs were trained for different tasks, so they cannot be compared",
                           where=", ".join(f"{run.folder}: {run.config.task}" for run in runs))
     config, lowercase = runs[0].config, LOWERCASE if in_lowercase(runs) else ""
-    known: tuple[str, ...] = {"classification": OF_CLASSIFIERS, "reading": OF_READERS,
+    known: tuple[str, ...] = {"classification": OF_CLASSIFIERS, "reading": (*OF_READERS, *OPEN * is_open),
                               "seq2seq": (*SCORES, *LIKELIHOODS)}[config.task]
     if wanted is None:
         if config.task == "classification":
@@ -139,7 +139,7 @@ def _scores_of(a: Evaluated, b: Evaluated, chosen: str, lowercase: bool) -> tupl
     if a.run.config.task == "classification":
         wanted = list(OF_CLASSIFIERS)
     elif a.run.config.task == "reading":
-        wanted = list(OF_READERS)
+        wanted = [name for name in (*OF_READERS, *OPEN) if name in a.statistics]
     else:
         wanted = [kind + (LOWERCASE if lowercase else "") for kind in KINDS]
         wanted += LIKELIHOODS[:1] if not incomparable("perplexity", *sides) else LIKELIHOODS

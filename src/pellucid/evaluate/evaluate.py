@@ -15,25 +15,25 @@ from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.errors import ConfigError
 from pellucid.evaluate import per_character
+from pellucid.evaluate.answering import Opened, score_reader
 from pellucid.evaluate.classification import classification_scores
 from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, in_lowercase
 from pellucid.evaluate.comparison_page import as_markdown
 from pellucid.evaluate.perplexity import perplexity_statistics
-from pellucid.evaluate.reading import answer_statistics
 from pellucid.evaluate.search_errors import search_errors
 from pellucid.evaluate.significance import SentenceStatistics, corpus_score, interval_of, with_sources
 from pellucid.evaluate.translation import LOWERCASE, SCORES, translation_scores
 from pellucid.files import make_folder, write_json, write_text
 from pellucid.runs.care import look_at
 from pellucid.runs.passages import with_passages
-from pellucid.runs.reading import read
 from pellucid.runs.run import Run, load
 
 Report = dict[str, Any]
 
 
 def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | None,
-                  say: Callable[[str], None], score: str | None = None, without: Sequence[str] = ()) -> Report:
+                  say: Callable[[str], None], score: str | None = None, without: Sequence[str] = (),
+                  opened: Opened | None = None) -> Report:
     """Scores each run on its own `split`, or on two `files` of sources and targets, and compares the runs pairwise.
 
     Hypotheses and scores are kept in each run's evaluation/ folder, the comparison in that of the first.
@@ -41,6 +41,7 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
     Args:
         score: that the runs are tested by; if left out, the one of their task (`evaluate.comparison.chosen_score`).
         without: kinds of scores that are not computed, of `evaluate.translation.KINDS`.
+        opened: an index in which readers are to look for their answers, too.
 
     Returns:
         {"runs": [scores of a run], "keys": [{"key", "values"}] (of the configuration, in which the runs differ),
@@ -58,7 +59,11 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
     first: list[tuple[str, str]] = []
     name = split if files is None else "files"
     runs = [load(folder) for folder in folders]
-    chosen = chosen_score(runs, score)
+    chosen = chosen_score(runs, score, opened is not None)
+    for run in runs:
+        if opened is not None and run.config.task != "reading":
+            raise ConfigError("this run cannot look for answers in an index", where=str(run.folder),
+                              why=f"it was trained for {run.config.task}, not reading", fix="leave out --index")
     names = tuple(each for each in SCORES if each.removesuffix(LOWERCASE) not in without)
     if chosen in SCORES and chosen not in names:
         raise ConfigError(f"the runs are to be compared by {chosen}", where=f"--without {' '.join(without)}",
@@ -69,7 +74,7 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
         if [b for _, b in pairs] != [b for _, b in first]:
             raise ConfigError("the runs were scored on different data, so they cannot be compared",
                               where=f"split {split}", fix="give --source and --target, the same for all")
-        report, one = evaluate_run(run, pairs, name, say, names)
+        report, one = evaluate_run(run, pairs, name, say, names, opened)
         reports.append(report)
         evaluated.append(one)
     if runs[0].config.task == "reading":
@@ -115,11 +120,12 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
 
 
 def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
-                 say: Callable[[str], None], names: Sequence[str] = SCORES) -> tuple[Report, Evaluated]:
+                 say: Callable[[str], None], names: Sequence[str] = SCORES,
+                 opened: Opened | None = None) -> tuple[Report, Evaluated]:
     """The scores of one run with intervals, and what they come from; written to evaluation/ as well."""
     say(f"{run.folder}: {len(pairs):,} {split} examples")
     if run.config.task == "reading":
-        outputs, scores, metrics = _score_reader(run, pairs, say)
+        outputs, scores, metrics = score_reader(run, pairs, opened, say)
     else:
         outputs, scores, metrics = (_score_classifier(run, pairs, say) if run.config.task == "classification" else
                                     _score_translation(run, pairs, say, names))
@@ -183,17 +189,3 @@ def _score_classifier(run: Run, pairs: list[tuple[str, str]],
               "confusion": scores.confusion.tolist(), "labels": list(names)}
     return predicted, report, scores.statistics
 
-
-def _score_reader(run: Run, pairs: list[tuple[str, str]],
-                  say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
-    passages, asked = [a for a, _ in pairs], [question_of(b) for _, b in pairs]
-    found = read(run, [one.text for one in asked], [[passage] for passage in passages],
-                 lambda done: say(f"{done:,} windows read"))
-    outputs = [one.text for one in found]
-    statistics, definition = answer_statistics(outputs, asked, passages, run.config.data.source_language)
-    report: Report = {name: corpus_score(metric) for name, metric in statistics.items()}
-    report["interval"] = {name: list(interval_of(metric)) for name, metric in statistics.items()}
-    report["answered"] = sum(one.passage is not None for one in found)
-    report["signature"] = f"definition:{definition}"
-    report["signatures"] = dict.fromkeys(statistics, report["signature"])
-    return outputs, report, statistics

@@ -18,6 +18,7 @@ from pellucid.evaluate.significance import SentenceStatistics, mean_percentage, 
 
 Definition = Literal["squad", "cmrc2018"]
 OF_READERS = ("em", "f1")
+OPEN = ("open_em", "open_f1")  # with passages of an index
 _MARKS = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _HAN = re.compile(r"[\u4e00-\u9fa5]")

@@ -48,7 +48,7 @@ def cut(document: Document, longest: int = LONGEST) -> Iterator[Passage]:
     windows = -(-len(text) // longest)
     aim = len(text) / max(windows, 1)
     start = end = 0
-    for part in _parts(text, longest):
+    for part in parts_of(text, longest):
         if end > start and (end - start >= aim or end - start + len(part) > longest):
             yield from _passage(document, start, end)
             start = end
@@ -56,7 +56,7 @@ def cut(document: Document, longest: int = LONGEST) -> Iterator[Passage]:
     yield from _passage(document, start, end)
 
 
-def _parts(text: str, longest: int) -> Iterator[str]:
+def parts_of(text: str, longest: int = LONGEST) -> Iterator[str]:
     """Sentences and lines with all that stands behind them; one behind the other they are the text."""
     for line in _LINE.finditer(text):
         if line[0]:

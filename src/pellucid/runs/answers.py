@@ -42,6 +42,15 @@ def answers(run: Run, index: Retriever, questions: Sequence[str], k: int) -> lis
     Raises:
         ConfigError: the run is no reader; what `Retriever.search` says of k and of a question that is too long.
     """
-    passages = [tuple(index.search(question, k)) if question.strip() else () for question in questions]
+    return answers_in(run, questions, passages_for(index, questions, k))
+
+
+def passages_for(index: Retriever, questions: Sequence[str], k: int) -> list[tuple[Passed, ...]]:
+    """Of each question the `k` passages that fit it best; of a blank one none."""
+    return [tuple(index.search(question, k)) if question.strip() else () for question in questions]
+
+
+def answers_in(run: Run, questions: Sequence[str], passages: Sequence[tuple[Passed, ...]]) -> list[Answer]:
+    """Answers each question from passages that were found for it."""
     found = read(run, questions, [[one.passage.text for one in of_one] for of_one in passages])
     return [Answer(*each) for each in zip(questions, found, passages, strict=True)]
