@@ -16,8 +16,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What a server is asked for, and the address that a browser is opened at; the server is ready at once."""
     told: dict[str, Any] = {"opened": threading.Event()}
 
-    def serve(folders: Any, languages: Any, limits: Any, keys: Any, address: Any, with_page: bool, ready: Any) -> None:
-        told.update(folders=folders, limits=limits, address=address, with_page=with_page)
+    def serve(opens: Any, limits: Any, keys: Any, address: Any, with_page: bool, ready: Any) -> None:
+        told.update(opens=opens.args, limits=limits, address=address, with_page=with_page)
         ready("http://127.0.0.1:1")
 
     def show(url: str) -> None:
@@ -31,7 +31,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_the_page_is_served_on_this_machine_and_opened(cli: Any, served: dict[str, Any]) -> None:
     assert cli("play", "a", "b", "--port", "7").code == 0
-    assert served["folders"] == (Path("a"), Path("b"))
+    assert served["opens"] == ((Path("a"), Path("b")),)
     assert served["address"] == ("127.0.0.1", 7)
     assert served["with_page"]
     assert served["limits"].requests_per_minute == 0

@@ -15,9 +15,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What a server is asked for."""
     told: dict[str, Any] = {}
 
-    def serve(folders: Any, languages: Any, limits: Any, keys: Any, address: Any, with_page: bool, decode: Any) -> None:
-        told.update(folders=folders, languages=languages, limits=limits, keys=keys, address=address, page=with_page,
-                    decode=decode)
+    def serve(opens: Any, limits: Any, keys: Any, address: Any, with_page: bool) -> None:
+        told.update(opens=opens.args, limits=limits, keys=keys, address=address, page=with_page)
 
     monkeypatch.setattr("pellucid.serve.server.serve", serve)
     return told
@@ -27,10 +26,10 @@ def test_the_server_gets_what_is_said(cli: Any, served: dict[str, Any], tmp_path
     keys = tmp_path / "keys"
     keys.write_text("# of the office\nabc\n", encoding="utf-8")
     done = cli("serve", "a", "b", "--languages", "en-de", "--languages", "zh-Hans:en", "--port", "7", "--api-keys",
-               keys, "--characters", "0", "--timeout", "3", "--decode.beam_size", "1")
+               keys, "--characters", "0", "--timeout", "3", "--decode.beam_size", "1", "--index", "idx")
     assert done.code == 0
-    assert (served["folders"], served["languages"]) == ((Path("a"), Path("b")), ("en-de", "zh-Hans:en"))
-    assert (served["address"], served["page"], served["decode"]) == (("127.0.0.1", 7), False, {"beam_size": 1})
+    assert served["opens"] == ((Path("a"), Path("b")), ("en-de", "zh-Hans:en"), {"beam_size": 1}, "idx")
+    assert (served["address"], served["page"]) == (("127.0.0.1", 7), False)
     assert (served["limits"].characters, served["limits"].seconds, served["limits"].texts) == (0, 3.0, 128)
     assert served["keys"].accepts("abc")
     assert not served["keys"].accepts("abcd")

@@ -11,6 +11,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
+from pellucid.retrieve.retriever import Retriever
 from pellucid.runs.run import Run
 from pellucid.serve.app import make_app
 from pellucid.serve.catalogue import Catalogue, Served
@@ -95,7 +96,7 @@ class Server:
 
 @contextlib.contextmanager
 def serving(runs: Mapping[str, Run], pairs: Sequence[tuple[str, str]] = (), limits: Limits | None = None,
-            keys: Keys | None = None) -> Iterator[Server]:
+            keys: Keys | None = None, index: Retriever | None = None) -> Iterator[Server]:
     """A server of runs by name, while this lasts.
 
     Args:
@@ -103,7 +104,8 @@ def serving(runs: Mapping[str, Run], pairs: Sequence[tuple[str, str]] = (), limi
     """
     languages = pairs or [("", "")] * len(runs)
     served = tuple(Served(name, run, *pair) for (name, run), pair in zip(runs.items(), languages, strict=True))
-    service = Service([], [], limits or Limits(), keys or Keys(), Catalogue(served))
+    catalogue = Catalogue(served, index)
+    service = Service(lambda: catalogue, limits or Limits(), keys or Keys(), catalogue)
     service.scheduler.start()
     try:
         yield Server(service, make_app(service, False))

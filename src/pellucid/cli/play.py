@@ -5,6 +5,7 @@ import threading
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -34,13 +35,15 @@ def main(program: str, words: Sequence[str]) -> int:
     """Serves the page until it is told to stop."""
     arguments = parse(Play, program, words)
     require_extra()
+    from pellucid.serve.catalogue import open_catalogue
     from pellucid.serve.keys import Keys
     from pellucid.serve.limits import Limits
     from pellucid.serve.server import serve
 
     if not arguments.run:
         raise ConfigError("give at least one run folder", where=program)
-    serve(arguments.run, (), Limits(requests_per_minute=0), Keys(), ("127.0.0.1", arguments.port), True,
+    opens = partial(open_catalogue, arguments.run)
+    serve(opens, Limits(requests_per_minute=0), Keys(), ("127.0.0.1", arguments.port), True,
           ready=_prepare if arguments.no_browser else _show)
     return 0
 

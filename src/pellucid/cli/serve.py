@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,6 +26,8 @@ class Serve:
     languages: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """the languages of a run, such as en-de; once for each run, in their order; those that it was trained with if left
     out"""
+    index: str | None = None
+    """an index in which runs that read look for answers: POST /answer; see pellucid index"""
     host: str = "127.0.0.1"
     """the address to listen on; 0.0.0.0 is everybody's"""
     port: int = 5000
@@ -50,6 +53,7 @@ def main(program: str, words: Sequence[str]) -> int:
     arguments, overrides = parse_with_overrides(Serve, program, words)
     refuse_other_keys(program, overrides)
     require_extra()
+    from pellucid.serve.catalogue import open_catalogue
     from pellucid.serve.keys import Keys, read_keys
     from pellucid.serve.limits import Limits
     from pellucid.serve.server import serve
@@ -63,8 +67,8 @@ def main(program: str, words: Sequence[str]) -> int:
                     requests_per_minute=arguments.requests_per_minute, queue_seconds=arguments.queue)
     _tell_of_exposure(arguments.host, arguments.api_keys)
     keys = read_keys(arguments.api_keys) if arguments.api_keys else Keys()
-    serve(arguments.run, arguments.languages, limits, keys, (arguments.host, arguments.port), arguments.page,
-          overrides.get("decode", {}))
+    opens = partial(open_catalogue, arguments.run, arguments.languages, overrides.get("decode", {}), arguments.index)
+    serve(opens, limits, keys, (arguments.host, arguments.port), arguments.page)
     return 0
 
 

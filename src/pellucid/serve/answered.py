@@ -122,6 +122,47 @@ class Classifications:
 
 
 @dataclass(frozen=True)
+class ReadPassage:
+    """A passage that was read for a question.
+
+    Attributes:
+        document, title: which one it is of.
+        start, end: the characters of that document, from start to before end, that it is.
+        score: how well it fits the question, by BM25.
+        text: those characters.
+    """
+
+    document: str
+    title: str
+    start: int
+    end: int
+    score: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a question, with its place.
+
+    Attributes:
+        question: as it was asked.
+        answer: a piece of a document; empty where the passages do not tell.
+        score: its probability by the model, which may be wrong.
+        document: the one it stands in; None where there is no answer, as are start and end.
+        start, end: the characters of that document that are the answer.
+        passages: those that were read, the one that fits best first.
+    """
+
+    question: str
+    answer: str
+    score: float
+    document: str | None
+    start: int | None
+    end: int | None
+    passages: tuple[ReadPassage, ...]
+
+
+@dataclass(frozen=True)
 class RunInfo:
     """A run that is served.
 
@@ -131,7 +172,7 @@ class RunInfo:
         source_language, target_language: codes of what it reads and writes, where they are known.
         labels: of a classifier.
         n_heads: of each attention.
-        encoder_layers, decoder_layers: how many there are; a classifier decodes nothing.
+        encoder_layers, decoder_layers: how many there are; only those that translate decode.
         decode: how it searches, if nothing else is asked for.
     """
 
@@ -181,9 +222,10 @@ def runs(served: Sequence[Served]) -> Runs:
 def _info(served: Served) -> RunInfo:
     config = served.run.config
     is_classifier = config.task == "classification"
+    decoders = config.model.decoder_layers if config.task == "seq2seq" else 0
     return RunInfo(served.name, config.task, served.source or None, served.target or None,
                    served.run.tokenizers.labels if is_classifier else None, config.model.n_heads,
-                   config.model.encoder_layers, 0 if is_classifier else config.model.decoder_layers, config.decode)
+                   config.model.encoder_layers, decoders, config.decode)
 
 
 def respond(answer: Any) -> Response:

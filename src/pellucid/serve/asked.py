@@ -86,6 +86,21 @@ class Classify(OfRun):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question to answer from the index.
+
+    Attributes:
+        question: what is asked.
+        k: the most passages that are read.
+        run: which of the runs that read; its name, where there is more than one.
+    """
+
+    question: str
+    k: int = 5
+    run: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trace(OfRun):
     """A text of which the search is to be told.
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pellucid.config.checks import check_language, refuse_readers
+from pellucid.config.checks import check_language
 from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.reader import merge
 from pellucid.errors import ConfigError
+from pellucid.retrieve.index import open_index
+from pellucid.retrieve.retriever import Retriever
 from pellucid.runs.run import Run, load
 from pellucid.serve.detect import Detector
 from pellucid.serve.names import plain
@@ -63,6 +65,7 @@ class Catalogue:
     """All runs that are served, in the order in which they were given."""
 
     served: tuple[Served, ...]
+    index: Retriever | None = None  # that answers are looked for in
 
     @functools.cached_property
     def by_name(self) -> Mapping[str, Served]:
@@ -90,17 +93,20 @@ class Catalogue:
 
 
 def open_catalogue(folders: Sequence[Path], languages: Sequence[str] = (),
-                   decode: Mapping[str, Any] = NOTHING) -> Catalogue:
+                   decode: Mapping[str, Any] = NOTHING, index: str | None = None) -> Catalogue:
     """Opens run folders, ready to decode.
 
     Args:
         languages: pairs such as "en-de", one for each folder in its order; those of the runs' configurations where left
             out.
         decode: keys of their `decode` sections that are to be others.
+        index: the place of one that runs that read look for answers in.
 
     Raises:
         CheckpointError: what `load` raises.
-        ConfigError: not as many pairs as folders, or no pair; a key of `decode` that a run cannot have.
+        ConfigError: not as many pairs as folders, or no pair; a key of `decode` that a run cannot have; a run that
+            reads and no index, or an index and no such run.
+        DataError: the index is damaged.
     """
     if languages and len(languages) != len(folders):
         raise ConfigError(f"{len(languages)} pairs of languages for {len(folders)} runs", where="--languages",
@@ -109,14 +115,20 @@ def open_catalogue(folders: Sequence[Path], languages: Sequence[str] = (),
     for number, folder in enumerate(folders):
         run = _opened(folder, decode)
         data = run.config.data
-        given = (data.source_language, data.target_language)
+        is_reader = run.config.task == "reading"
+        given = (None, None) if is_reader else (data.source_language, data.target_language)
+        if is_reader and index is None:
+            raise ConfigError("a run that reads is served with an index", where=str(folder),
+                              fix=f"pellucid serve {folder} --index IDX")
         source, target = _pair(languages[number]) if languages else tuple(code or ANY for code in given)
         name = folder.resolve().name
         taken = {one.name for one in served}
         if name in taken:
             name = next(f"{name}-{n}" for n in range(2, len(folders) + 2) if f"{name}-{n}" not in taken)
         served.append(Served(name, run, source, target))
-    return Catalogue(tuple(served))
+    if index is not None and all(one.run.config.task != "reading" for one in served):
+        raise ConfigError("none of these runs reads what is in an index", where=index, fix="leave out --index")
+    return Catalogue(tuple(served), None if index is None else open_index(index))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -131,7 +143,8 @@ def _opened(folder: Path, decode: Mapping[str, Any]) -> Run:
     """The run, ready to decode. Its weights are packed by a process of their own where they can be kept, so that this
     one needs no torch."""
     run = _with(load(folder), decode)
-    refuse_readers(run.config, "serve", str(folder))
+    if run.config.task == "reading":
+        return run
     if run.config.task == "classification":
         run.classify([""])
         return run

@@ -19,7 +19,7 @@ from pellucid.serve.service import Service
 _HEADERS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"),
             (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
             (b"cross-origin-resource-policy", b"same-origin"), (b"cache-control", b"no-store"))
-DECODING = frozenset(("/translate", "/detect", "/v1/translate", "/v1/score", "/v1/classify", "/v1/trace",
+DECODING = frozenset(("/translate", "/detect", "/v1/translate", "/v1/score", "/v1/classify", "/answer", "/v1/trace",
                       "/v1/attention", "/v1/contributions"))  # what is refused where too much waits
 _MOST_HELD = 2**25  # bytes of the bodies of all requests that are under way
 

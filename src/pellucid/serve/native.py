@@ -1,4 +1,4 @@
-"""Our own API: /v1/translate, /v1/score, /v1/classify, /v1/runs; what looks inside is in inside.py.
+"""Our own API: /v1/translate, /v1/score, /v1/classify, /answer, /v1/runs; what looks inside is in inside.py.
 
 Bodies are JSON, read into the dataclasses of asked.py; answers are those of answered.py.
 """
@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pellucid.retrieve.retriever import MOST, check_question
 from pellucid.runs.run import Run, Scored
 from pellucid.serve import answered, streams
 from pellucid.serve.alignment import CrossAttention
 from pellucid.serve.answered import respond
-from pellucid.serve.asked import Asked, Classify, Score, Translate, read_asked, read_options
+from pellucid.serve.asked import Asked, Classify, Question, Score, Translate, read_asked, read_options
 from pellucid.serve.catalogue import Served
 from pellucid.serve.names import plain
 from pellucid.serve.requests import HttpError, read_json
@@ -27,6 +28,9 @@ from pellucid.serve.tasks import Ask
 
 _TOGETHER = 4096  # characters that are classified or scored at once
 _MOST_TOKENS = 1024  # of a target that is scored
+
+if TYPE_CHECKING:
+    from pellucid.runs.answers import Answer
 
 Result = TypeVar("Result")
 Pair = tuple[str, str]
@@ -47,7 +51,11 @@ def routes(service: Service) -> list[Route]:
     async def classify(request: Request) -> Response:
         return await _classify(service, request, await ask(service, request, Classify))
 
-    return [Route("/v1/runs", runs), Route("/v1/translate", translate, methods=["POST"]),
+    async def answer(request: Request) -> Response:
+        return await _answer(service, request, await ask(service, request, Question))
+
+    return [Route("/v1/runs", runs), Route("/answer", answer, methods=["POST"]),
+            Route("/v1/translate", translate, methods=["POST"]),
             Route("/v1/score", score, methods=["POST"]), Route("/v1/classify", classify, methods=["POST"])]
 
 
@@ -92,6 +100,29 @@ async def _classify(service: Service, request: Request, asked: Classify) -> Resp
     return respond(answered.Classifications(served.name, tuple(found)))
 
 
+async def _answer(service: Service, request: Request, asked: Question) -> Response:
+    as_list(service, "question", asked.question)
+    most, index = service.limits.texts or MOST, service.catalogue.index
+    readers = [one for one in service.catalogue.served if one.run.config.task == "reading"]
+    if index is None or not readers:
+        raise HttpError(400, "Invalid request: this server has no index to answer from")
+    served = readers[0] if asked.run is None else service.named(asked.run)
+    if served not in readers or (asked.run is None and len(readers) > 1):
+        raise HttpError(400, f"Invalid request: run must be one of {', '.join(one.name for one in readers)}")
+    if not 1 <= asked.k <= most:
+        raise HttpError(400, f"Invalid request: k is {asked.k}, and from 1 to {most} passages are read")
+
+    def read() -> Answer:
+        check_question(asked.question, asked.k)
+        from pellucid.runs.answers import answers  # needs torch, which is there only now
+
+        return answers(served.run, index, [asked.question], asked.k)[0]
+
+    found = (await service.alone(request, read)).to_mapping()
+    passages = tuple(answered.ReadPassage(**one) for one in found["passages"])
+    return respond(answered.Answer(**found | {"passages": passages}))
+
+
 async def _in_turn(service: Service, request: Request, pairs: Sequence[Pair],
                    work: Callable[[Sequence[Pair]], list[Result]]) -> list[Result]:
     """What `work` gives for all pairs, called with some at a time: others have their turn in between."""
@@ -128,11 +159,14 @@ def choose(service: Service, run: str | None, source: str | None = None, target:
     if run is not None:
         if source is not None or target is not None:
             raise HttpError(400, "Invalid request: give run, or source and target")
-        return service.named(run)
+        found = service.named(run)
+        if found.run.config.task == "reading":
+            raise HttpError(400, f"Invalid request: {run} reads: ask it at /answer")
+        return found
     if source is None and target is None and len(service.catalogue.served) > 1:
         raise HttpError(400, f"Invalid request: run is missing: there are {', '.join(service.catalogue.by_name)}")
     for one in service.catalogue.served:
-        if all(given is None or plain(given) == plain(code)
+        if one.run.config.task != "reading" and all(given is None or plain(given) == plain(code)
                for given, code in ((source, one.source), (target, one.target))):
             return one
     raise HttpError(400, f"Invalid request: there is no run from {(source or 'anything')[:40]} to "

@@ -60,6 +60,7 @@ OPERATIONS = (
               asked.Translate),
     Operation("/v1/score", "Says how probable given translations are.", answered.Scores, asked.Score),
     Operation("/v1/classify", "Says which label each text has.", answered.Classifications, asked.Classify),
+    Operation("/answer", "Answers a question from the index, with its place.", answered.Answer, asked.Question),
     Operation("/v1/trace", "Tells what the search for a text decided at each step.", answers.Trace, asked.Trace),
     Operation("/v1/attention", "Tells where every head looks, and what comes out without some of them.",
               answers.Attention, asked.Attention),

@@ -12,15 +12,14 @@ import signal
 import socket
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import uvicorn
 
 from pellucid.errors import PellucidWarning
 from pellucid.serve.app import make_app
-from pellucid.serve.catalogue import NOTHING, open_catalogue
+from pellucid.serve.catalogue import Catalogue
 from pellucid.serve.deadlines import MOST_CONNECTIONS, Protocol, close_idlers
 from pellucid.serve.door import let_nobody_in, open_door
 from pellucid.serve.guard import is_of_this_machine
@@ -97,24 +96,22 @@ class _Server(uvicorn.Server):
             _tell(f"now serving {', '.join(self.service.catalogue.by_name)}")
 
 
-def serve(folders: Sequence[Path], languages: Sequence[str], limits: Limits, keys: Keys, address: tuple[str, int],
-          with_page: bool, decode: Mapping[str, Any] = NOTHING,
+def serve(opens: Callable[[], Catalogue], limits: Limits, keys: Keys, address: tuple[str, int], with_page: bool,
           ready: Callable[[str], None] = lambda url: None) -> None:
     """Serves runs until a signal ends it; says on standard error where it listens.
 
     Args:
-        folders, languages, decode: as `open_catalogue` takes them.
+        opens: what gives the runs, now and at each change, such as `open_catalogue`.
         address: host and port.
         with_page: whether / answers with the page that looks inside.
         ready: called with the URL when it answers.
 
     Raises:
         ConfigError: the address cannot be had.
-        UserError: what `open_catalogue` raises.
+        UserError: what `opens` raises.
     """
     door = open_door(*address)
-    service = Service(folders, languages, limits, keys, open_catalogue(folders, languages, decode), decode,
-                      is_private=is_of_this_machine(address[0]))
+    service = Service(opens, limits, keys, opens(), is_private=is_of_this_machine(address[0]))
     config = uvicorn.Config(make_app(service, with_page), http=Protocol, ws="none", lifespan="off", loop="asyncio",
                             log_config=None, access_log=False, server_header=False, proxy_headers=False,
                             timeout_graceful_shutdown=int(limits.seconds or 3600) + 5)

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +14,7 @@ from starlette.requests import Request
 
 from pellucid.errors import CheckpointError, UserError
 from pellucid.runs.candidates import Generated
-from pellucid.serve.catalogue import Catalogue, Served, open_catalogue
+from pellucid.serve.catalogue import Catalogue, Served
 from pellucid.serve.keys import Keys
 from pellucid.serve.limits import Limits, Meter, client_of
 from pellucid.serve.metrics import Metrics
@@ -33,7 +32,7 @@ class Service:
     """A server's state; only `reload` and a signal change it.
 
     Args:
-        folders, languages, decode: what `open_catalogue` opens.
+        opens: what gives the runs as they are in their folders now.
         keys: of those who may ask; none: everybody may.
 
     Attributes:
@@ -42,12 +41,10 @@ class Service:
         is_draining: it answers what it has, and goes.
     """
 
-    folders: Sequence[Path]
-    languages: Sequence[str]
+    opens: Callable[[], Catalogue]
     limits: Limits
     keys: Keys
     catalogue: Catalogue
-    decode: Mapping[str, Any] = field(default_factory=dict)
     scheduler: Scheduler = field(init=False)
     meter: Meter = field(init=False)
     metrics: Metrics = field(default_factory=Metrics)
@@ -114,10 +111,10 @@ class Service:
         """The runs as they are now; one that is trained on may let go of a checkpoint just as it is opened."""
         for _ in range(_AGAIN - 1):
             try:
-                return await run_in_threadpool(open_catalogue, self.folders, self.languages, self.decode)
+                return await run_in_threadpool(self.opens)
             except CheckpointError:
                 await asyncio.sleep(_AGAIN_SECONDS)
-        return await run_in_threadpool(open_catalogue, self.folders, self.languages, self.decode)
+        return await run_in_threadpool(self.opens)
 
     async def generate(self, request: Request, ask: Ask, texts: Sequence[str],
                        prefixes: Sequence[str] = ()) -> list[Generated]:

@@ -115,7 +115,7 @@ async function begin() {
   }
   listen();
   await trying("", async () => {
-    view.runs = (await ask("runs", "v1/runs")).runs;
+    view.runs = (await ask("runs", "v1/runs")).runs.filter((one) => one.task !== "reading"); // asked at /answer
     if (!view.runs.length) throw new Refusal(say("no-runs"));
     if (!view.runs.some((one) => one.name === state.run)) put({run: view.runs[0].name});
     if (state.text === null) put({text: run().example || (run().source_language === "en" ? "the cat sleeps ." : "")});
