@@ -90,10 +90,9 @@ def _whole(run: dict[str, Any]) -> list[str]:
         from pellucid.evaluate.classification import confusion_text
 
         lines.append(confusion_text(np.asarray(run["confusion"]), run["labels"]))
-    elif "index" in run:
-        pass
     elif "answered" in run:
-        lines.append(f"  answered        {run['answered']:,} of {run['n']:,} questions")
+        told = f"  answered        {run['answered']:,} of {run['n']:,} questions"
+        lines += [] if "index" in run else [told]
     else:
         lines.append(f"  unknown tokens  {100 * run['unknown_share']:.2f} % of the references'")
         if run["stripped_share"] > 0:
