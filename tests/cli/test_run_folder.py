@@ -72,7 +72,7 @@ def test_validation_scores_of_a_classifier(classifier: Path) -> None:
 
 def test_the_configuration_is_whole_and_gives_itself_back(run: Path) -> None:
     mapping = yaml.safe_load((run / "config.yaml").read_text())
-    assert {"task", "seed", "data", "tokenizer", "model", "train", "decode"} == mapping.keys()
+    assert {"task", "seed", "data", "tokenizer", "model", "train", "decode", "retrieval"} == mapping.keys()
     assert from_mapping(mapping).train.steps == 24
 
 
