@@ -25,6 +25,8 @@ class Play:
 
     run: tyro.conf.Positional[tuple[Path, ...]]
     """run folders; the first is shown first"""
+    index: str | None = None
+    """an index in which runs that read look for answers; see pellucid index"""
     port: int = 5000
     """the port to listen on; 0 takes one that is free"""
     no_browser: bool = False
@@ -42,7 +44,7 @@ def main(program: str, words: Sequence[str]) -> int:
 
     if not arguments.run:
         raise ConfigError("give at least one run folder", where=program)
-    opens = partial(open_catalogue, arguments.run)
+    opens = partial(open_catalogue, arguments.run, index=arguments.index)
     serve(opens, Limits(requests_per_minute=0), Keys(), ("127.0.0.1", arguments.port), True,
           ready=_prepare if arguments.no_browser else _show)
     return 0

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tyro
 
@@ -63,14 +63,8 @@ def main(program: str, words: Sequence[str]) -> int:
 
 
 def _json(question: str, found: Sequence["Found"]) -> str:
-    from pellucid.retrieve.terms import marks
-
-    passages: list[dict[str, Any]] = [
-        {"document": one.passage.document, "title": one.passage.title, "start": one.passage.start,
-         "end": one.passage.end, "score": one.score, "text": one.passage.text,
-         "matched": [[one.passage.start + start, one.passage.start + end]
-                     for start, end in marks(question, one.passage.text)]} for one in found]
-    return json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
+    return json.dumps({"question": question, "passages": [one.to_mapping(question) for one in found]},
+                      ensure_ascii=False)
 
 
 def listed(question: str, found: Sequence["Found"]) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from pellucid.errors import ConfigError
 from pellucid.retrieve.passages import Passage
+from pellucid.retrieve.terms import marks
 
 LONGEST_QUESTION = 10_000  # characters
 MOST = 1_000  # passages that can be asked for
@@ -18,6 +19,14 @@ class Found:
 
     passage: Passage
     score: float
+
+    def to_mapping(self, question: str) -> dict[str, Any]:
+        """As plain data: the document, its title, start and end in it, score, text, and which pieces of the document
+        [start, end) matched the question."""
+        one = self.passage
+        return {"document": one.document, "title": one.title, "start": one.start, "end": one.end, "score": self.score,
+                "text": one.text, "matched": [[one.start + start, one.start + end]
+                                              for start, end in marks(question, one.text)]}
 
 
 class Retriever(Protocol):

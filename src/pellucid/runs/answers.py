@@ -29,8 +29,7 @@ class Answer:
     def to_mapping(self) -> dict[str, Any]:
         """As plain data: answer, score, document, start, end, and the passages."""
         document, start, end = self.place or (None, None, None)
-        passages = [{"document": one.passage.document, "title": one.passage.title, "start": one.passage.start,
-                     "end": one.passage.end, "score": one.score, "text": one.passage.text} for one in self.passages]
+        passages = [one.to_mapping(self.question) for one in self.passages]
         return {"question": self.question, "answer": self.found.text, "score": self.found.score, "document": document,
                 "start": start, "end": end, "passages": passages}
 

@@ -130,6 +130,7 @@ class ReadPassage:
         start, end: the characters of that document, from start to before end, that it is.
         score: how well it fits the question, by BM25.
         text: those characters.
+        matched: pieces of that document, [start, end), that the question has, too.
     """
 
     document: str
@@ -138,6 +139,7 @@ class ReadPassage:
     end: int
     score: float
     text: str
+    matched: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)

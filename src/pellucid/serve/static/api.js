@@ -58,5 +58,5 @@ function keep(key, answer) {
 // The answers on these texts, and what is asked of none: for a page to save.
 export const remembered = (text) => [...answers].filter(([key]) => {
   const body = JSON.parse(key.slice(key.indexOf(" ") + 1));
-  return body === null || body.text === text;
+  return body === null || (body.text ?? body.question) === text;
 });

@@ -3,7 +3,7 @@
 import {Refusal, SAVED, ask} from "./api.js";
 import {roveHeads} from "./attention.js";
 import {$, rove} from "./dom.js";
-import {askAll, compare, force, refresh, showBeside, showFirst, showFrame, showFrom, showSearch,
+import {askAll, compare, force, refresh, showBeside, showFirst, showFrame, showFrom, showRead, showSearch,
   slide} from "./flow.js";
 import {measureHeads, showLook} from "./heads.js";
 import {roveLattice} from "./lattice.js";
@@ -34,6 +34,7 @@ function showAll() {
   showFrame();
   showFirst();
   showSearch();
+  showRead();
   showLook();
   showFrom();
   showBeside();
@@ -115,7 +116,7 @@ async function begin() {
   }
   listen();
   await trying("", async () => {
-    view.runs = (await ask("runs", "v1/runs")).runs.filter((one) => one.task !== "reading"); // asked at /answer
+    view.runs = (await ask("runs", "v1/runs")).runs;
     if (!view.runs.length) throw new Refusal(say("no-runs"));
     if (!view.runs.some((one) => one.name === state.run)) put({run: view.runs[0].name});
     if (state.text === null) put({text: run().example || (run().source_language === "en" ? "the cat sleeps ." : "")});

@@ -1,5 +1,6 @@
 // What is asked when something changes, and who shows what comes back.
 
+import {showAnswer} from "./answer.js";
 import {SAVED, ask, overtake} from "./api.js";
 import {showCompared, showComparedLabels} from "./compare.js";
 import {METHODS, showContributions, showMethods} from "./contributions.js";
@@ -8,7 +9,8 @@ import {look} from "./heads.js";
 import {showFinished, showLattice, showLegend} from "./lattice.js";
 import {put, state} from "./state.js";
 import {showTokens} from "./tokens.js";
-import {alpha, beam, best, isClassifier, isOwn, output, peers, run, search, speakUp, trying, view} from "./view.js";
+import {alpha, beam, best, isClassifier, isOwn, isReader, output, peers, run, search, speakUp, trying,
+  view} from "./view.js";
 import {languageName, say} from "./words.js";
 
 // Everything anew, for another text, prefix, run or way of searching.
@@ -19,16 +21,29 @@ export function refresh() {
   $("matter-done").textContent = "";
   fill($("ranked"));
   if (!state.text.trim()) return clear();
+  if (isReader()) return trying("write", readPassages);
   const beside = trying("beside", compare);
   return Promise.all([beside, trying("write", isClassifier() ? inside : () => Promise.all([first(), trace()]))]);
 }
 
 function clear() {
-  for (const id of ["tokens", "instead", "labels", "lattice", "finished", "node", "compared"]) fill($(id));
+  for (const id of ["tokens", "instead", "labels", "lattice", "finished", "node", "compared", "answer",
+    "passages"]) fill($(id));
   Object.assign(view, {trace: null, attention: null, contributions: null, other: null, first: null});
   showFirst();
   $("fixed").hidden = true;
   return setOutput("");
+}
+
+// The answer of a run that reads, once it has not been typed for a moment: each asks for its passages to be read.
+const readPassages = later(async () => {
+  view.answer = await ask("first", "answer", {question: state.text, run: state.run}) || view.answer;
+  showRead();
+}, 150);
+
+export function showRead() {
+  if (!isReader() || !view.answer || view.answer.question !== state.text) return;
+  showAnswer(view.answer);
 }
 
 // The output before anything else: this is what the fast decoder is for.
@@ -64,7 +79,7 @@ async function trace() {
 
 // The output, its tokens and the lattice, from the trace that is there.
 export function showSearch() {
-  if (!view.trace || isClassifier()) return;
+  if (!view.trace || isClassifier() || isReader()) return;
   const one = best();
   setOutput(one.text);
   const at = Math.min(state.token, one.tokens.length - 1);
@@ -139,6 +154,7 @@ export function showFrom() {
 
 // For a page to be saved: the other methods too, so that it can show them.
 export async function askAll() {
+  if (isReader()) return;
   for (const method of Object.keys(METHODS)) {
     const body = {text: state.text, run: state.run, ...output(), method};
     await trying("from", () => ask("saving", "v1/contributions", body));
@@ -165,15 +181,18 @@ export function showBeside() {
 
 // The names of things, and which parts there are for a run of this kind.
 export function showFrame() {
-  const one = run(), task = isClassifier() ? "classification" : "seq2seq";
-  for (const part of document.querySelectorAll("[data-for]")) part.hidden = part.dataset.for !== task;
-  $("beside").hidden = peers().length === 0;
+  const one = run();
+  for (const part of document.querySelectorAll("[data-for]")) {
+    part.hidden = !part.dataset.for.split(" ").includes(one.task);
+  }
+  $("beside").hidden = isReader() || peers().length === 0;
   const choices = (runs, chosen) => runs.map((each) => el("option", {selected: each.name === chosen}, each.name));
   fill($("run"), ...choices(view.runs, one.name));
   fill($("other"), ...choices(peers(), state.other));
-  $("lead").textContent = say(SAVED ? "lead-saved" : isClassifier() ? "lead-label" : "lead", {run: one.name});
+  const lead = {classification: "lead-label", reading: "lead-answer"}[one.task] || "lead";
+  $("lead").textContent = say(SAVED ? "lead-saved" : lead, {run: one.name});
   const label = (key, code) => (code ? say(`${key}-in`, {language: languageName(code)}) : say(key));
-  $("text-label").textContent = label("text", one.source_language);
+  $("text-label").textContent = isReader() ? say("question") : label("text", one.source_language);
   $("output-label").textContent = label("output", one.target_language);
   $("beam").value = beam();
   document.title = `${one.name} \u00b7 pellucid`;

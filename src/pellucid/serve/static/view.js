@@ -8,10 +8,12 @@ import {say} from "./words.js";
 
 // The latest answers; `gains` says what switching each head off changes, by "attention head".
 export const view = {runs: [], trace: null, attention: null, contributions: null, other: null, first: null,
+  answer: null,
   isWhole: false, gains: SAVED && SAVED.gains ? new Map(SAVED.gains) : null};
 
 export const run = () => view.runs.find((one) => one.name === state.run) || view.runs[0];
 export const isClassifier = () => run().task === "classification";
+export const isReader = () => run().task === "reading";
 export const peers = () => view.runs.filter((one) => one !== run() && one.task === run().task);
 
 export const alpha = () => state.alpha ?? run().decode.length_penalty ?? 0.6;

@@ -9,6 +9,9 @@ const WORDS = {
   "lead-label": ["Type, and watch {run} at work: the label that it gives, its attention, and what each word " +
     "contributed. All of it is computed on this machine, as you type.",
     "输入文字，看 {run} 如何工作：它给出的标签、注意力，以及每个词的贡献。一切都在本机上、随输入当场算出。"],
+  "lead-answer": ["Ask, and {run} looks for the answer in the documents of its index. All of it is computed on this " +
+    "machine, as you type.",
+    "提问，{run} 就在索引的文档里寻找回答。一切都在本机上、随输入当场算出。"],
   "lead-saved": ["A page saved from {run}. It replays what was on it; there is no model behind it to ask anything " +
     "else.",
     "这是从 {run} 保存的页面：重放当时页上的内容，背后没有模型可供另问。"],
@@ -54,6 +57,19 @@ const WORDS = {
   "said-output": ["Output: {text}", "输出：{text}"],
   "said-label": ["Label: {label}, {share}", "标签：{label}，{share}"],
   nothing: ["(nothing)", "（空）"],
+  question: ["Question", "问题"],
+  answer: ["Answer", "回答"],
+  "answer-help": ["A piece of a document, never written by the model. Its probability is the share of its start " +
+    "times the share of its end, among all places in all passages below; it may be wrong.",
+    "回答是文档里的一段，绝不由模型写出。概率是其起点所占份额乘以终点所占份额，在下面所有段落的所有位置之中；它可能是错的。"],
+  "answer-of": ["in {place}, {share}", "见 {place}，{share}"],
+  "no-answer": ["The passages do not tell ({share})", "这些段落里没有回答（{share}）"],
+  "no-passage": ["No passage has a word or character of the question.", "没有段落含有问题中的词或字。"],
+  passages: ["What was read", "读了什么"],
+  "passages-help": ["The passages that fit the question best by BM25, the best first: a rare word weighs more than a " +
+    "frequent one. What the question was found by is underlined, the answer is marked.",
+    "按 BM25 与问题最相配的段落，最好的在前：罕见词比常见词更重。据以找到的词加下划线，回答加底色。"],
+  "passage-of": ["{place} {title} · score {score}", "{place} {title} · 得分 {score}"],
 
   search: ["The search", "搜索"],
   "search-help": ["Beam search, as it went: each column is a step, and its best continuations stand in it by rank. " +
