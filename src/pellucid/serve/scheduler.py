@@ -166,8 +166,9 @@ class Scheduler:
             self._library.use_threads(1)
         while (parts := self._next()) is not None:
             begun, ask = time.perf_counter(), parts[0][0].ask
-            tell(outcomes(ask, parts))
-            self._note(ask, parts, time.perf_counter() - begun)
+            over = outcomes(ask, parts)
+            self._note(ask, parts, time.perf_counter() - begun)  # before: who has an answer weighs on nobody
+            tell(over)
 
     def _next(self) -> list[Part] | None:
         """The next batch, as soon as there is one; None at the end."""
