@@ -53,8 +53,9 @@ def test_it_is_torchs(sizes: list[tuple[int, ...]], kind: Any, decay: float, ste
     assert ours.keys() == torchs.keys()
     for name, tensor in ours.items():
         step = 0.01 * steps  # of it a few thousandths where decay and gradient almost cancel
-        torch.testing.assert_close(tensor, torchs[name], rtol=2e-5, atol=1e-6 if "exp_avg" in name else step / 200,
-                                   msg=name)
+        seen = decay * step / 200 if kind == "adam" else 0.0  # by the moments, whose gradients have the decay in them
+        torch.testing.assert_close(tensor, torchs[name], rtol=2e-5, msg=name,
+                                   atol=1e-6 + seen if "exp_avg" in name else step / 200)
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
