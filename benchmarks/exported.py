@@ -45,7 +45,7 @@ def by_transformers(run: Run, place: Path, texts: Said, beam: int) -> Said:
     said: Said = []
     for first in range(0, len(texts), 50):
         batch = tokenizer(texts[first:first + 50], return_tensors="pt", padding=True)
-        found = model.generate(**batch, num_beams=beam, length_penalty=0.0,
+        found = model.generate(**batch, num_beams=beam, length_penalty=0.0, max_new_tokens=run.config.decode.max_length,
                                early_stopping="never" if beam > 1 else False)
         said += tokenizer.batch_decode(found, skip_special_tokens=True)
     return said
