@@ -4,17 +4,20 @@ import gzip
 import json
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.config import TokenizerConfig
+from pellucid.data.cropping import cropped_rows
 from pellucid.data.reading import (
     Question,
     Reference,
     Texts,
     UnitReader,
+    Units,
     example,
     extents_of,
     pack_span,
@@ -48,6 +51,34 @@ def test_windows_cover_the_passage_and_each_fits(question: int, passage: int, li
     assert {i for begin, end in windows for i in range(begin, end)} == set(range(passage))
     assert all(question + 2 + end - begin <= limit for begin, end in windows)
     assert len(windows) == 1 or windows[-1][1] > windows[-2][1]
+
+
+@given(st.integers(1, 20), st.integers(1, 300), st.integers(44, 90), st.booleans(), st.data())
+def test_a_piece_of_a_passage_holds_its_answer(asked: int, length: int, limit: int, is_answered: bool,
+                                               data: st.DataObject) -> None:
+    question = Units([100 + i for i in range(asked)], [(i, i + 1) for i in range(asked)])
+    passage = Units([1000 + i for i in range(length)], [(i, i + 1) for i in range(length)])
+    row = row_of(question, passage, limit)
+    start = data.draw(st.integers(0, length - 1))
+    span = span_in(row, passage, Reference("x" * data.draw(st.integers(1, 5)), start)) if is_answered else (0, 0)
+    if span is None:
+        return
+    (ids,), ((number,),) = cropped_rows([row.ids], [[pack_span(*span)]], Random(data.draw(st.integers(0, 99))))
+    room = min(length, limit - asked - 2)
+    piece = ids[asked + 2 :]
+    assert ids[: asked + 2] == row.ids[: asked + 2]
+    assert piece == list(range(piece[0], piece[0] + room)), "a piece without a gap, and full"
+    first, last = span_of(number)
+    assert ids[first : last + 1] == row.ids[span[0] : span[1] + 1], "the answer, or bos"
+
+
+def test_pieces_differ_from_epoch_to_epoch_and_reach_everywhere() -> None:
+    passage = Units(list(range(1000, 1200)), [(i, i + 1) for i in range(200)])
+    row = row_of(Units([100], [(0, 1)]), passage, 63)
+    span = span_in(row, passage, Reference("x", 100))
+    assert span is not None
+    begins = {cropped_rows([row.ids], [[pack_span(*span)]], Random(seed))[0][0][3] - 1000 for seed in range(2000)}
+    assert begins == set(range(41, 101)), "from where the answer comes last to where it comes first"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,5 @@
 """What is learned from: the corpus as it is, or, where the configuration asks for it, drawn anew in each epoch. First
-sources are mixed, then subwords sampled, then spans corrupted.
+sources are mixed, then subwords sampled, then spans corrupted; of long passages a reader has a piece.
 
 What an epoch holds is a pure function of (seed, epoch), so that resuming needs no more than a step number. It is drawn
 window by window (blocks.py), each as a whole, since the lengths decide who stands beside whom, and lies in files that
@@ -20,6 +20,7 @@ from pellucid.cache import cache_folder
 from pellucid.config import RunConfig
 from pellucid.data.blocks import BLOCK, SIDES, WINDOW
 from pellucid.data.corpus import Corpus, Examples, Sequences
+from pellucid.data.cropping import cropped_rows
 from pellucid.data.mixture import Mixed
 from pellucid.data.span_corruption import corrupt_rows, sentinels_for
 from pellucid.data.subword_sampling import SubwordSampling
@@ -42,6 +43,8 @@ def training_examples(corpus: Corpus, tokenizers: Tokenizers, config: RunConfig)
         draws.append(_sampling(tokenizers, config))
     if config.data.objective == "span_corruption":
         draws.append(corrupt_rows)
+    if config.task == "reading":
+        draws.append(cropped_rows)
     examples = Mixed(corpus, config.seed) if corpus.weights else corpus
     return Drawn(examples, draws, config.seed) if draws else examples
 

@@ -133,9 +133,14 @@ def windows_of(question: int, passage: int, limit: int) -> list[tuple[int, int]]
     """Of a passage of so many tokens the windows, [begin, end), that stand with a question of so many in `limit` ids;
     each begins three quarters of a window behind the one before."""
     room = limit - question - 2
-    step = max(1, 3 * room // 4)
+    step = step_of(room)
     begins = range(0, max(1, passage - room + step), step)
     return [(begin, min(begin + room, passage)) for begin in begins]
+
+
+def step_of(room: int) -> int:
+    """How far behind a window of so many tokens the next begins."""
+    return max(1, 3 * room // 4)
 
 
 def row_of(question: Units, passage: Units, limit: int) -> Row:
