@@ -1,10 +1,12 @@
 """A reader: windows are read apart, padding and neighbours change nothing, marks are those computed by hand."""
 
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pellucid.config import ModelConfig
 from pellucid.model.build import build_reader
-from pellucid.model.reader import Reader, marks_of, unfold
+from pellucid.model.reader import LONGEST_RUN, Reader, marks_of, unfold
 
 CONFIG = ModelConfig(d_model=16, n_heads=2, d_ff=32, encoder_layers=2, dropout=0.0, position="rotary", max_length=32)
 BOS, SEP, UNK = 2, 3, 1
@@ -17,9 +19,26 @@ def model() -> Reader:
 def test_marks_of_a_window_by_hand() -> None:
     tokens = torch.tensor([[BOS, 5, 6, 7, SEP, 5, 9, 6, 7, 8, 0]])
     numbers = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1, 1, 1, -1]])
-    assert marks_of(tokens, numbers).tolist() == [[0, 0, 0, 0, 1, 2, 1, 3, 3, 1, 0]]
+    assert marks_of(tokens, numbers).tolist() == [[0, 1, 2, 2, 5, 6, 5, 7, 7, 5, 0]]
     unknown = torch.tensor([[BOS, -1, 5, SEP, -1, 5]])
-    assert marks_of(unknown, torch.tensor([[0, 0, 0, 1, 1, 1]])).tolist() == [[0, 0, 0, 1, 1, 2]]
+    assert marks_of(unknown, torch.tensor([[0, 0, 0, 1, 1, 1]])).tolist() == [[0, 0, 1, 5, 5, 6]]
+    nothing = torch.tensor([[BOS, SEP, 5]])
+    assert marks_of(nothing, torch.tensor([[0, 1, 1]])).tolist() == [[0, 5, 5]]
+
+
+@given(st.lists(st.integers(-1, 3), max_size=12), st.lists(st.integers(-1, 3), max_size=12), st.integers(0, 3))
+def test_a_mark_is_the_length_of_the_longest_run_that_both_have(asked: list[int], window: list[int], more: int) -> None:
+    def longest(here: list[int], place: int, there: list[int]) -> int:
+        runs = [end - begin for begin in range(place + 1) for end in range(place + 1, len(here) + 1)
+                if -1 not in here[begin:end]
+                and any(here[begin:end] == there[at : at + end - begin] for at in range(len(there)))]
+        return min(LONGEST_RUN, max(runs, default=0))
+
+    marks = [0, *(longest(asked, place, window) for place in range(len(asked))), LONGEST_RUN + 1]
+    marks += [LONGEST_RUN + 1 + longest(window, place, asked) for place in range(len(window))]
+    tokens = torch.tensor([[BOS + 9, *asked, SEP + 9, *window] + [0] * more])
+    numbers = torch.tensor([[0] * (1 + len(asked)) + [1] * (1 + len(window)) + [-1] * more])
+    assert marks_of(tokens, numbers).tolist() == [marks + [0] * more]
 
 
 def test_rows_unfold_to_windows_with_their_question() -> None:

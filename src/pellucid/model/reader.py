@@ -3,18 +3,21 @@
 A row is ``bos question eos window eos window …`` (data/reading.py). Each window is encoded with the question and apart
 from the others; the scores stand in one row again, so that they are normalised together. Place 0, bos, is "no answer".
 Devlin et al. (2019), section 4.2, has the two scores; Chen et al. (2017), "Reading Wikipedia to Answer Open-Domain
-Questions", has the mark on tokens of the passage that stand in the question too.
+Questions", has a mark on tokens of the passage that stand in the question too. Here both sides have one, which says how
+many neighbours match as well: of characters, one alone says little.
 """
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from pellucid.model.encoder import Encoder
 from pellucid.nn.attention_pattern import padding, positions_of, window
 from pellucid.nn.embeddings import Embedding
 
-MARKS = 4  # question; passage; token that is in the question; token that is there beside the same neighbour
+LONGEST_RUN = 4  # of tokens that question and window share; longer ones count as this long
+MARKS = 2 * (LONGEST_RUN + 1)  # of the question, by the length of the run that a token is in, from 0; of the window
 
 
 class Reader(nn.Module):
@@ -77,15 +80,17 @@ def unfold(numbers: Tensor) -> tuple[Tensor, Tensor]:
 def marks_of(tokens: Tensor, numbers: Tensor) -> Tensor:
     """Of each token which of the MARKS it has: tokens [N, L], −1 for one that is like no other, and the numbers of
     their windows [N, L] → [N, L]."""
-    longest = max(2, int((numbers == 0).sum(1).max()))
-    asked = tokens.masked_fill((numbers != 0) | (tokens < 0), -2)[:, 1:longest]  # [N, Q], without bos
-    same = tokens[:, :, None] == asked[:, None, :]
-    pairs = (same[:, :-1, :-1] & same[:, 1:, 1:]).any(-1)
-    beside = torch.zeros_like(tokens, dtype=torch.bool)
-    beside[:, :-1] |= pairs
-    beside[:, 1:] |= pairs
-    marks = 1 + same.any(-1).long() + beside.long()
-    return marks.masked_fill(numbers <= 0, 0)
+    behind = max(2, int((numbers == 0).sum(1).max()))  # the longest question, with bos
+    asked = tokens.masked_fill((numbers != 0) | (tokens < 0), -2)[:, 1:behind]  # [N, Q]
+    same = ((tokens[:, :, None] == asked[:, None, :]) & (numbers > 0)[:, :, None]).to(torch.int8)  # [N, L, Q]
+    until, since = same, same  # the run of neighbours that ends at each pair of equal tokens, and that begins there
+    for _ in range(LONGEST_RUN - 1):
+        until = same * (1 + pad(until[:, :-1, :-1], (1, 0, 1, 0)))
+        since = same * (1 + pad(since[:, 1:, 1:], (0, 1, 0, 1)))
+    runs = (until + since - same).clamp(max=LONGEST_RUN)
+    marks = torch.where(numbers > 0, LONGEST_RUN + 1 + runs.amax(2).long(), 0)
+    marks[:, 1:behind] += runs.amax(1).long()
+    return marks
 
 
 def _means(values: Tensor, rows: Tensor, count: int) -> Tensor:
