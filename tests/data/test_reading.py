@@ -65,11 +65,17 @@ def test_a_piece_of_a_passage_holds_its_answer(asked: int, length: int, limit: i
         return
     (ids,), ((number,),) = cropped_rows([row.ids], [[pack_span(*span)]], Random(data.draw(st.integers(0, 99))))
     room = min(length, limit - asked - 2)
-    piece = ids[asked + 2 :]
+    piece, beside = ids[asked + 2 : asked + 2 + room], ids[asked + 2 + room :]
     assert ids[: asked + 2] == row.ids[: asked + 2]
     assert piece == list(range(piece[0], piece[0] + room)), "a piece without a gap, and full"
+    if beside:
+        assert beside == [EOS, *range(beside[1], beside[1] + room)], "another one, as long"
     first, last = span_of(number)
     assert ids[first : last + 1] == row.ids[span[0] : span[1] + 1], "the answer, or bos"
+    if is_answered:
+        answer = set(row.ids[span[0] : span[1] + 1])
+        assert not answer & set(beside), "of the answer there is nothing"
+        assert beside or length <= room or min(answer) - 1000 < room > 999 + length - max(answer), "or no room for it"
 
 
 def test_pieces_differ_from_epoch_to_epoch_and_reach_everywhere() -> None:
@@ -79,6 +85,8 @@ def test_pieces_differ_from_epoch_to_epoch_and_reach_everywhere() -> None:
     assert span is not None
     begins = {cropped_rows([row.ids], [[pack_span(*span)]], Random(seed))[0][0][3] - 1000 for seed in range(2000)}
     assert begins == set(range(41, 101)), "from where the answer comes last to where it comes first"
+    beside = {cropped_rows([row.ids], [[pack_span(*span)]], Random(seed))[0][0][64] - 1000 for seed in range(2000)}
+    assert beside == {*range(41), *range(101, 141)}, "from the passage's first token to its last"
 
 
 @pytest.mark.parametrize("kind", KINDS)

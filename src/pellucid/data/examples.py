@@ -1,5 +1,5 @@
 """What is learned from: the corpus as it is, or, where the configuration asks for it, drawn anew in each epoch. First
-sources are mixed, then subwords sampled, then spans corrupted; of long passages a reader has a piece.
+sources are mixed, then subwords sampled, then spans corrupted; of long passages a reader has two windows.
 
 What an epoch holds is a pure function of (seed, epoch), so that resuming needs no more than a step number. It is drawn
 window by window (blocks.py), each as a whole, since the lengths decide who stands beside whom, and lies in files that
