@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 import pellucid
 from pellucid.config import RunConfig
+from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data.corpus import open_corpus
@@ -30,6 +32,7 @@ from pellucid.retrieve.near_duplicates import Pair
 from pellucid.runs import slim
 from pellucid.runs.passages import FOLDER, open_passages, with_passages
 from pellucid.runs.run import Run
+from pellucid.runs.stream import stream
 from pellucid.train import train as train_run
 from pellucid.train.journal import Reporter
 from pellucid.train.prepare import prepare
@@ -134,6 +137,35 @@ def test_a_text_is_translated_with_what_is_found_for_it(run: Run, trained: Path)
     assert left_out == 0
     assert run.generate(["the old cat sleeps", ""])[0] == run.generate([found])[0]
     assert run.generate([Fused("the old cat sleeps", ())])[0].text is not None
+
+
+def test_an_output_can_be_held_to_the_passages(run: Run) -> None:
+    """Every output is a piece of one, of whole words; where there is no passage, it is empty."""
+    passages = ("le chat dort .", "the old cat sleeps .")
+    for changes in ({}, {"beam_size": 3, "n_best": 3}, {"sample": True, "n_best": 4}, {"min_length": 3}):
+        options = replace(run.config.decode, from_passages=True, max_length=6, **changes)
+        texts = [Fused("the old cat sleeps", passages), Fused("a dog", ()), "the cat sleeps", ""]
+        held, none, found, empty = run.generate(texts, options=options)
+        for one in held.hypotheses:
+            assert any(f" {one.text} " in f" {passage} " for passage in passages) or not one.text
+        assert none.text == empty.text == ""
+        own = run.fused(texts[2:3])[0]
+        assert isinstance(own, Fused)
+        units = [" ".join(run.tokenizers.source.pieces(run.tokenizers.source.encode(each))) for each in own.passages]
+        assert any(" ".join(found.tokens) in each for each in units)
+        if not options.sample:
+            assert stream(run, texts[2], lambda partial: None, options=options).text == found.text
+
+
+def test_what_cannot_be_held_is_refused(run: Run) -> None:
+    options = replace(run.config.decode, from_passages=True)
+    with pytest.raises(ConfigError, match="begin with another text"):
+        run.generate(["a dog"], prefixes=["le"], options=options)
+    apart = Run(run.folder, run.config, replace(run.tokenizers, shared=False), run.model)
+    with pytest.raises(ConfigError, match="own vocabulary"):
+        apart.generate(["a dog"], options=options)
+    with pytest.raises(ConfigError, match="no effect"):
+        check_effects(tiny(k=0), {"decode": {"from_passages": True}})
 
 
 def test_random_passages_are_drawn_by_the_source_alone(trained: Path, tmp_path: Path) -> None:

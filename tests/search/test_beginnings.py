@@ -67,7 +67,8 @@ def test_the_best_of_all_ways_is_found(lookup_table: Any, specials: Specials, se
 
 
 def test_what_names_a_special_or_no_token_is_refused(lookup_table: Any, specials: Specials) -> None:
-    for token, said in ((3, "other than"), (-1, "other than"), (6, "not in the vocabulary")):
-        begun = Beginning((Choice({}, ends(token)),))
+    for choice, said in ((Choice({3: 1}), "other than"), (Choice({}, ends(2)), "other than"),
+                         (Choice({}, ends(-1)), "other than"), (Choice({}, ends(6)), "not in the vocabulary")):
+        begun = Beginning((choice,))
         with pytest.raises(ValueError, match=said):
             search(lookup_table(), [0], 1, SearchOptions(), specials, prefixes=[begun])

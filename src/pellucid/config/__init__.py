@@ -220,6 +220,7 @@ class DecodeConfig:
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     exact: bool = False
     split_sentences: bool = False  # each text is divided at the ends of sentences, and none is cut
+    from_passages: bool = False  # each output is a piece of a passage that is read beside its source
 
     @property
     def width(self) -> int:

@@ -68,10 +68,11 @@ def _idle(config: RunConfig) -> Iterator[tuple[Iterable[str], str, str]]:
             yield ["decode.beam_size"], "decode.sample is true, and a draw searches nothing", "leave one of them out"
         elif not train.show_samples:
             yield _all("decode", _DRAWN), "decode.sample is false: nothing is drawn", "add --decode.sample true"
+    held = "decode.from_passages"
     if config.retrieval.from_ == "none":
-        yield _all("retrieval", ("index", "k")), "retrieval.from is none", "add --retrieval.from bm25"
+        yield ["retrieval.index", "retrieval.k", held], "retrieval.from is none", "add --retrieval.from bm25"
     elif config.retrieval.k == 0:
-        yield _all("retrieval", ("index", "from")), "retrieval.k is 0: no passage is read", "add --retrieval.k 2"
+        yield ["retrieval.index", "retrieval.from", held], "retrieval.k is 0: no passage is read", "add --retrieval.k 2"
     if train.initialize_from is not None or tokenizer.path is not None:
         keys = [*_LEARNED, "path"] if train.initialize_from is not None else _LEARNED
         yield (_all("tokenizer", keys), f"the tokenizer is that of {train.initialize_from or tokenizer.path}", "")

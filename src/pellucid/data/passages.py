@@ -53,3 +53,8 @@ def rows_in(ids: list[int]) -> Iterator[list[int]]:
     for end in (i + 1 for i, id in enumerate(ids) if id == EOS or i + 1 == len(ids)):
         yield ids[start:end]
         start = end
+
+
+def passages_in(ids: list[int]) -> list[list[int]]:
+    """The passages that `rows_of` put into the rows, as far as they were not cut."""
+    return [[id for id in row[row.index(BOS) + 1 :] if id != EOS] for row in rows_in(ids) if BOS in row]

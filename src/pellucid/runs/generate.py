@@ -29,7 +29,7 @@ def generate(model: Transformer, tokenizers: Tokenizers, texts: Sequence[str], c
         ValueError: an option out of range, or not as many prefixes as texts.
     """
     decoder = Decoder(Request(lambda: model, search_options(config), config, prefixes is not None))
-    return answers(decoder, tokenizers, texts, max_source, prefixes, progress, first, config.split_sentences)
+    return answers(decoder, tokenizers, texts, max_source, config, prefixes, progress, first)
 
 
 def score_targets(model: Transformer, pairs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]],

@@ -90,7 +90,7 @@ class Run:
         self.weights = model if isinstance(model, Weights) else None
         self._reading, self._engines = Lock(), Engines(is_held=not isinstance(model, Weights))
         self._places: dict[str, KeptWeights] = {}  # by precision
-        self._fused = Fusing(config, folder)
+        self.fused = Fusing(config, folder)
 
     def __repr__(self) -> str:
         return f"<pellucid run {self.folder}: {self.config.task}>"
@@ -131,8 +131,8 @@ class Run:
         """
         options = self._options(beam_size, n_best, options)
         decoder = self._decoder(options, scores, prefixes is not None)
-        return answers(decoder, self.tokenizers, self._fused(texts), self.config.model.max_length, prefixes, progress,
-                       first, options.split_sentences)
+        return answers(decoder, self.tokenizers, self.fused(texts), self.config.model.max_length, options, prefixes,
+                       progress, first)
 
     def route(self, beam_size: int | None = None, n_best: int | None = None, options: DecodeConfig | None = None,
               has_prefixes: bool = False) -> Route:
@@ -222,7 +222,7 @@ class Run:
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
         limit = self.config.model.max_length
-        encoded = source_ids(self._fused(sources), self.tokenizers, classify=False, limit=limit)
+        encoded = source_ids(self.fused(sources), self.tokenizers, classify=False, limit=limit)
         lengths = list(map(longest_row, encoded))
         warn_of_cuts({first + number: length for number, length in enumerate(lengths)}, limit)
         wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(list(targets))]

@@ -1,7 +1,7 @@
 """An output as it comes: after each step of the search, the best hypothesis so far."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 
 from pellucid.config import DecodeConfig
@@ -40,8 +40,9 @@ def stream(run: Run, text: str, tell: Callable[[Partial], None], prefix: str = "
     """
     tokenizers = run.tokenizers
     telling = _Telling(tokenizers.target, Speller(tokenizers.target).opening(prefix), tell)
-    decoder = run.observed(telling, options)
-    return answers(decoder, tokenizers, [text], run.config.model.max_length, [prefix])[0]
+    options = replace(options or run.config.decode, split_sentences=False)
+    decoder, limit = run.observed(telling, options), run.config.model.max_length
+    return answers(decoder, tokenizers, run.fused([text]), limit, options, [prefix])[0]
 
 
 class _Telling:

@@ -9,8 +9,9 @@ import numpy as np
 
 from pellucid.config import DecodeConfig
 from pellucid.data.encoding import longest_row, shorten, source_ids
+from pellucid.data.passages import passages_in
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.data.tokenizers.interface import UNK, Tokenizer
+from pellucid.data.tokenizers.interface import EOS, UNK, Tokenizer
 from pellucid.engine.workers import each
 from pellucid.errors import ConfigError, PellucidWarning
 from pellucid.runs.candidates import EMPTY, Candidate, Generated
@@ -18,6 +19,7 @@ from pellucid.runs.decoder import Decoder
 from pellucid.runs.openings import Opening, Speller
 from pellucid.runs.parts import parts_of, together
 from pellucid.search.options import Hypothesis, SearchOptions
+from pellucid.search.substrings import substrings_of
 
 _TOLD = 5  # lines that are told to be cut, one by one
 
@@ -46,23 +48,24 @@ def search_options(config: DecodeConfig, scores: bool = True) -> SearchOptions:
 
 
 def answers(decoder: Decoder, tokenizers: Tokenizers, texts: Sequence[str], max_source: int,
-            prefixes: Sequence[str] | None = None, progress: Callable[[int], None] = lambda done: None,
-            first: int = 0, split: bool = False) -> list[Generated]:
+            options: DecodeConfig, prefixes: Sequence[str] | None = None,
+            progress: Callable[[int], None] = lambda done: None, first: int = 0) -> list[Generated]:
     """For each text, what is found for it; an empty line for an empty line.
 
     Args:
         max_source: longer sources are cut to so many tokens, eos among them, with a warning.
+        options: whether texts are divided into sentences, and outputs held to passages; the rest the decoder knows.
         prefixes: for each text, how its output must begin; see runs/openings.py.
         progress: called with the number of texts done.
         first: the number of the first text; a sample depends on the seed and on its text's number.
-        split: texts are divided into sentences, and none is cut.
 
     Raises:
         ValueError: not as many prefixes as texts.
+        ConfigError: outputs are held to passages, and begin otherwise, or have a vocabulary of their own.
     """
     if prefixes is not None and len(prefixes) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(prefixes)} prefixes")
-    parts = parts_of(texts, tokenizers.source, max_source if split else None)
+    parts = parts_of(texts, tokenizers.source, max_source if options.split_sentences else None)
     encoded = source_ids([part.text for part in parts], tokenizers, classify=False, limit=max_source)
     lengths = list(map(longest_row, encoded))
     warn_of_cuts({first + part.line: length for part, length in zip(parts, lengths, strict=True)}, max_source,
@@ -70,13 +73,17 @@ def answers(decoder: Decoder, tokenizers: Tokenizers, texts: Sequence[str], max_
     sources = [np.asarray(shorten(ids, max_source), dtype=np.int32) for ids in encoded]
     speller = Speller(tokenizers.target)
     openings = [speller.opening(prefixes[part.line] if prefixes and part.number == 0 else "") for part in parts]
+    beginnings = [opening.beginning for opening in openings]
+    if options.from_passages:
+        _check_held(tokenizers, prefixes)
+        beginnings = [substrings_of(passages_in(ids.tolist()), EOS) for ids in sources]
     unknown = unknown_parts(tokenizers.source, [part.text for part in parts], encoded)
     found: list[Generated] = [EMPTY] * len(parts)
     left = Counter(part.line for part in parts)  # parts of each text that are still to be done
     done = len(texts) - len(left)
 
     def decode(group: Sequence[int]) -> list[list[Hypothesis]]:
-        return decoder.search([sources[i] for i in group], [openings[i].beginning for i in group],
+        return decoder.search([sources[i] for i in group], [beginnings[i] for i in group],
                               [parts[i].drawn_by(first) for i in group])
 
     groups = list(length_groups([len(ids) for ids in sources], decoder.batch_tokens))
@@ -90,6 +97,16 @@ def answers(decoder: Decoder, tokenizers: Tokenizers, texts: Sequence[str], max_
     by_line = groupby(zip(parts, found, strict=True), key=lambda pair: pair[0].line)
     whole = {line: together([one for _, one in of_line]) for line, of_line in by_line}
     return [whole.get(line, EMPTY) for line in range(len(texts))]
+
+
+def _check_held(tokenizers: Tokenizers, prefixes: Sequence[str] | None) -> None:
+    where = "decode.from_passages"
+    if any(prefixes or ()):
+        raise ConfigError("an output that is a piece of a passage cannot be made to begin with another text",
+                          where=where, fix="leave the prefix out, or decode.from_passages")
+    if not tokenizers.shared:
+        raise ConfigError("pieces of passages are outputs only in the passages' own vocabulary", where=where,
+                          why="tokenizer.shared is false", fix="train with tokenizer.shared true")
 
 
 def unknown_parts(tokenizer: Tokenizer, texts: Sequence[str], rows: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:

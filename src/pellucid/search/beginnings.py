@@ -1,8 +1,8 @@
 """How an output must begin: the tokens that may come next, where there is more than one way to say it.
 
 A text that is given can be made of different tokens, the last of which may go on where the text ends: "dorm" is "dor"
-and "m", or the beginning of "dormira". So a beginning is an automaton over tokens, and a search walks through it.
-Imports no torch.
+and "m", or the beginning of "dormira". So a beginning is an automaton over tokens, and a search walks through it. One
+that goes on to the end, whose ways out are `eos`, holds the whole output (substrings.py). Imports no torch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Choice:
 
     Args:
         ways: the tokens after which more is asked for, and the number of the choice then.
-        ends: those after which all is free.
+        ends: those after which all is free; `eos` says that the output may end here.
     """
 
     ways: Mapping[int, int]

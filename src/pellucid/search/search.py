@@ -62,7 +62,8 @@ def _beginnings(prefixes: Sequence[Sequence[int] | Beginning] | None, sentences:
         raise ValueError(f"prefixes must be {sentences}, one a sentence, not {len(prefixes)}")
     reserved = (specials.pad, specials.bos, specials.eos)
     begun = tuple(prefix if isinstance(prefix, Beginning) else of_tokens(prefix) for prefix in prefixes)
-    for tokens in (tokens for beginning in begun for tokens in beginning.tokens()):
+    for choice in (choice for beginning in begun for choice in beginning.choices):
+        tokens = np.concatenate([choice.tokens[: len(choice.ways)], choice.ends[choice.ends != specials.eos]])
         if (tokens < 0).any() or np.isin(tokens, reserved).any():
             raise ValueError(f"a prefix must be made of token ids other than {reserved}, not {tokens.tolist()[:9]}")
     return begun

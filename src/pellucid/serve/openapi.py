@@ -32,7 +32,8 @@ _KEY = {"type": "string", "description": "where one is needed, and no header say
 _WORDS = read_docstring(SearchOptions)[1] | {
     "batch_tokens": "source tokens decoded together at most", "precision": "of products of matrices",
     "exact": "a text comes out the same to the last bit, whatever is decoded with it",
-    "split_sentences": "each text is divided at the ends of its sentences, so that nothing is cut"}
+    "split_sentences": "each text is divided at the ends of its sentences, so that nothing is cut",
+    "from_passages": "each output is a piece of a passage that is read beside its text"}
 
 
 @dataclass(frozen=True)
