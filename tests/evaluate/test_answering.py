@@ -19,7 +19,8 @@ from pellucid.retrieve.documents import read_documents
 from pellucid.retrieve.measures import recall_at
 from pellucid.retrieve.passages import Passage
 from pellucid.retrieve.retriever import Found
-from pellucid.runs.answers import answers
+from pellucid.runs.answers import answers, passages_for
+from pellucid.runs.reading import read
 from pellucid.runs.run import load
 from pellucid.train.journal import Reporter
 from pellucid.train.train import train
@@ -90,6 +91,15 @@ def test_open_scores_are_of_what_answer_answers(made: Path, capsys: pytest.Captu
     told = capsys.readouterr().out
     assert all(f"{found[name]:.2f}" in told for name in ("em", "f1", "recall_at_1", "floor_f1"))
     assert max(map(len, told.splitlines()[1:])) < 81
+
+
+def test_what_bm25_says_counts_as_much_as_the_reader(made: Path) -> None:
+    run, index = load(made / "run"), Opened.at(str(made / "idx"), 3).index
+    asked = [question_of(line).text for _, line in pairs_of(run, "test", None)]
+    found = passages_for(index, asked, 3)
+    given = read(run, asked, [[one.passage.text for one in of_one] for of_one in found],
+                 priors=[[one.score - max(each.score for each in of_one) for one in of_one] for of_one in found])
+    assert [one.found for one in answers(run, index, asked, 3)] == given
 
 
 def test_runs_are_compared_with_an_index_and_without(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from pellucid.config.mapping import from_mapping
 from pellucid.errors import ConfigError
 from pellucid.evaluate.evaluate import evaluate_runs
 from pellucid.runs.reading import read
-from pellucid.runs.run import load
+from pellucid.runs.run import Run, load
 from pellucid.train.journal import Reporter
 from pellucid.train.train import train
 
@@ -65,6 +65,21 @@ def test_a_reader_learns_is_scored_and_cites(tmp_path: Path) -> None:
         assert 0 <= one.score <= 1
         assert one.text == ("" if one.passage is None else passages[one.passage][one.start : one.end])
     assert read(load(out), ["who?"], [[]])[0].text == ""
+    _priors_decide_between_passages(load(out))
+
+
+def _priors_decide_between_passages(run: Run) -> None:
+    """Of equal passages the one with the higher prior wins, and is the surer the less the other has."""
+    question, passages = "who lost the key?", ["the king lost the key .", "the king lost the key ."]
+    (alone,) = read(run, [question], [passages])
+    assert alone.text
+    for priors in ([0.0, -2.0], [-2.0, 0.0]):
+        (one,) = read(run, [question], [passages], priors=[priors])
+        assert (one.passage, one.text) == (priors.index(0.0), alone.text)
+        assert one.score > alone.score
+    assert read(run, [question], [passages], priors=[[0.0, 0.0]])[0] == alone
+    (far,), (single,) = (read(run, [question], [texts], priors=[[0.0, -1000.0]]) for texts in (passages, passages[:1]))
+    assert (far.text, far.passage, far.start, far.end) == (single.text, 0, single.start, single.end)
 
 
 def test_going_on_gives_the_same_weights(tmp_path: Path) -> None:

@@ -50,6 +50,11 @@ def passages_for(index: Retriever, questions: Sequence[str], k: int) -> list[tup
 
 
 def answers_in(run: Run, questions: Sequence[str], passages: Sequence[tuple[Passed, ...]]) -> list[Answer]:
-    """Answers each question from passages that were found for it."""
-    found = read(run, questions, [[one.passage.text for one in of_one] for of_one in passages])
+    """Answers each question from passages that were found for it, the best first.
+
+    What a passage has less of BM25 than the best one is taken from the scores of the starts in it. BM25 is a sum of log
+    odds (Robertson and Zaragoza 2009), and a reader alone is led astray by what stands in other passages.
+    """
+    texts = [[one.passage.text for one in of_one] for of_one in passages]
+    found = read(run, questions, texts, priors=[[one.score - of_one[0].score for one in of_one] for of_one in passages])
     return [Answer(*each) for each in zip(questions, found, passages, strict=True)]

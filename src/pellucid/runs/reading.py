@@ -52,13 +52,19 @@ class _Span(NamedTuple):
     mass: tuple[float, float]
     none: tuple[float, float]
 
+    def moved(self, prior: float) -> "_Span":
+        """The same with as much more for each start."""
+        return self._replace(score=self.score + prior, mass=(self.mass[0] + prior, self.mass[1]))
+
 
 def read(run: Run, questions: Sequence[str], passages: Sequence[Sequence[str]],
-         progress: Callable[[int], None] = lambda done: None) -> list[Found]:
+         progress: Callable[[int], None] = lambda done: None,
+         priors: Sequence[Sequence[float]] | None = None) -> list[Found]:
     """Answers each question from its passages.
 
     Args:
         progress: called with the number of windows read.
+        priors: of each passage what is added to the scores of the starts in it, in nats; 0 if left out.
 
     Raises:
         ConfigError: the run is no reader; the passages of a question are longer than MOST_CHARACTERS.
@@ -67,12 +73,14 @@ def read(run: Run, questions: Sequence[str], passages: Sequence[Sequence[str]],
     if not isinstance(model, Reader):
         raise ConfigError("this run cannot read", where=str(run.folder),
                           why=f"it was trained for {run.config.task}, not reading")
-    return read_with(model, run.tokenizers, run.config, (questions, passages), "fp32", progress)
+    return read_with(model, run.tokenizers, run.config, (questions, passages), "fp32", progress,
+                     priors)
 
 
 def read_with(model: Reader, tokenizers: Tokenizers, config: RunConfig,
               asked: tuple[Sequence[str], Sequence[Sequence[str]]], precision: str,
-              progress: Callable[[int], None] = lambda done: None) -> list[Found]:
+              progress: Callable[[int], None] = lambda done: None,
+              priors: Sequence[Sequence[float]] | None = None) -> list[Found]:
     """`read`, with a model that may still be learning."""
     questions, passages = asked
     if any(sum(map(len, texts)) > MOST_CHARACTERS for texts in passages):
@@ -97,7 +105,8 @@ def read_with(model: Reader, tokenizers: Tokenizers, config: RunConfig,
         progress(done)
     of_question: list[list[_Span]] = [[] for _ in questions]
     for i, owner in enumerate(owners):
-        of_question[owner.question].append(spans[i])
+        prior = 0.0 if priors is None else priors[owner.question][owner.passage]
+        of_question[owner.question].append(spans[i].moved(prior))
     return [_choose(found, texts) for found, texts in zip(of_question, passages, strict=True)]
 
 
