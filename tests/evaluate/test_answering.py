@@ -90,7 +90,7 @@ def test_open_scores_are_of_what_answer_answers(made: Path, capsys: pytest.Captu
     assert main(["evaluate", str(made / "run"), "--index", str(made / "idx")]) == 0
     told = capsys.readouterr().out
     assert all(f"{found[name]:.2f}" in told for name in ("em", "f1", "recall_at_1", "floor_f1"))
-    assert max(map(len, told.splitlines()[1:])) < 81
+    assert max(len(line) for line in told.splitlines()[1:] if str(made) not in line) < 81
 
 
 def test_what_bm25_says_counts_as_much_as_the_reader(made: Path) -> None:
