@@ -14,7 +14,7 @@ import argparse
 import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -45,21 +45,24 @@ class Case:
     tied: bool
     r_drop: float
     classes: int = 0
+    optimizer: Literal["adamw", "muon"] = "adamw"
 
     def __str__(self) -> str:
         engine = "one rank" if self.size == 1 else f"{self.size} ranks, " + (
             "DDP" if self.shard == 1 else f"FSDP2 over {self.shard}")
         kind = "classifier" if self.classes else "tied" if self.tied else "untied"
-        return f"{engine}, {self.position}, {kind}{', R-Drop' if self.r_drop else ''}"
+        more = [name for name, is_on in (("R-Drop", self.r_drop), ("Muon", self.optimizer == "muon")) if is_on]
+        return ", ".join([engine, self.position, kind, *more])
 
 
 def cases() -> list[Case]:
-    """Every position with every world; tied and untied, with and without R-Drop, and classifiers, in turn."""
+    """Every position with every world; tied and untied, with and without R-Drop, and classifiers, in turn; and Muon."""
     worlds = [(size, shard) for size in range(1, 5) for shard in range(1, size + 1) if size % shard == 0]
     found = []
     for turn, (position, (size, shard)) in enumerate(itertools.product(sorted(POSITIONS), worlds)):
         found.append(Case(size, shard, position, tied=turn % 2 == 0, r_drop=float(turn % 3 == 0)))
-    return found + [Case(size, shard, "sinusoidal", True, 0.0, classes=3) for size, shard in worlds]
+    return found + [Case(size, shard, "sinusoidal", True, 0.0, *more) for more in ((3,), (0, "muon"))
+                    for size, shard in worlds]
 
 
 def corpus(classes: int) -> Corpus:
@@ -79,8 +82,8 @@ def learner(case: Case, world: World, dtype: torch.dtype) -> Learner:
     """At its beginning."""
     sizes = ModelConfig(d_model=16, n_heads=2, d_ff=24, encoder_layers=2, decoder_layers=1, dropout=0.1,
                         attention_dropout=0.1, position=case.position, tie_embeddings=case.tied, max_length=32)
-    train = TrainConfig(accumulate=ACCUMULATE, batch_tokens=30, r_drop=case.r_drop, clip_norm=0.5,
-                        shard=case.shard if world.size > 1 else 1)
+    train = TrainConfig(accumulate=ACCUMULATE, batch_tokens=30, optimizer=case.optimizer, r_drop=case.r_drop,
+                        clip_norm=0.5, shard=case.shard if world.size > 1 else 1, precision="fp32")
     config = replace(RunConfig(), model=sizes, train=train)
     model: Any = (build_classifier(sizes, WORDS, case.classes, seed=1) if case.classes
                   else build(sizes, WORDS, WORDS, shared=case.tied, seed=1))

@@ -113,6 +113,6 @@ def test_its_state_comes_back_where_the_weights_are() -> None:
     optimizer = make_optimizer(model, config("adamw"))
     step(model, optimizer, 1)
     elsewhere = model_of().to("meta")  # stands for a GPU: a file is read on the CPU
-    other = torch.optim.AdamW(elsewhere.parameters())
+    other = make_optimizer(elsewhere, config("adamw"))
     load_optimizer_state(elsewhere, other, optimizer_state(model, optimizer))
     assert {tensor.device.type for state in other.state.values() for tensor in state.values()} == {"meta"}

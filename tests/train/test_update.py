@@ -124,8 +124,8 @@ def test_what_is_not_finite_stops_before_the_weights(value: float, place: str, c
     before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
     moments = {id(p): s["exp_avg"].clone() for p, s in one.optimizer.state.items()}
     if place == "loss":
-        def broken(model: Any, batch: Any, config: Any) -> torch.Tensor:
-            loss = training_loss(model, batch, config)
+        def broken(model: Any, batch: Any, config: Any, step: int) -> torch.Tensor:
+            loss = training_loss(model, batch, config, step)
             return loss if batch.source.shape[0] == 5 else loss * value  # in the second micro-batch
         monkeypatch.setattr("pellucid.train.parallel.training_loss", broken)
     else:
@@ -205,7 +205,7 @@ def test_what_is_asked_for_reaches_r_drop(smoothing: float, alpha: float, corpus
     config = tiny(model={"dropout": 0.3}, train={"r_drop": alpha, "label_smoothing": smoothing})
     model, batch = build(config.model, V, V, shared=True), collate(corpus, np.arange(12))
     losses = []
-    for ask in (lambda: training_loss(model, batch, config.train),
+    for ask in (lambda: training_loss(model, batch, config.train, 1),
                 lambda: r_drop_loss(model, batch, smoothing, alpha)):
         torch.manual_seed(5)
         losses.append(ask().item())
@@ -223,6 +223,17 @@ def test_an_update_uses_r_drop_where_it_is_asked_for(corpus: Corpus, tiny: Calla
         assert one.progress.target_tokens == int(corpus.target.lengths.sum())  # once, not twice
     assert len(set(losses.values())) == 3
     assert losses[5.0] > losses[1e-9]
+
+
+def test_r_drop_begins_after_as_many_updates_as_it_is_told(corpus: Corpus, tiny: Callable[..., RunConfig]) -> None:
+    def losses(**train: Any) -> list[float]:
+        one = learner(tiny(model={"dropout": 0.3}, train={"accumulate": 2} | train), Given(corpus, SPLITS[1]))
+        one.schedule = lambda step: 0.0
+        return [update(one)[0].loss for _ in range(3)]
+
+    never, always, late = losses(), losses(r_drop=2.0), losses(r_drop=2.0, r_drop_after=2)
+    assert late == [*never[:2], always[2]]
+    assert never[2] != always[2]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0])

@@ -175,7 +175,7 @@ class TrainConfig:
     epochs: int | None = None  # stands in for steps
     batch_tokens: int = 4096  # target tokens a batch (source tokens where no text is written), padding not counted
     batch_sentences: int | None = None  # stands in for batch_tokens
-    optimizer: Literal["adamw", "adam"] = "adamw"
+    optimizer: Literal["adamw", "adam", "muon"] = "adamw"  # muon: for the matrices of the layers, adamw for the rest
     learning_rate: float | None = 0.001  # the peak; null gives the paper's, (d_model * warmup_steps) ** -0.5
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
     warmup_steps: int = 2000
@@ -184,6 +184,7 @@ class TrainConfig:
     epsilon: float = 1e-9
     label_smoothing: float = 0.1
     r_drop: float = 0.0  # α of R-Drop: how far two passes through dropout are held together; 0 makes one pass
+    r_drop_after: int = 0  # updates that are made with one pass before it begins
     clip_norm: float | None = 1.0
     accumulate: int = 1
     precision: Literal["auto", "fp32", "bf16"] = "auto"

@@ -57,8 +57,9 @@ def model_of(config: RunConfig, workload: Workload) -> Transformer | Classifier:
 
 def learner_of(config: RunConfig, model: Transformer | Classifier, batches: Sequence[Batch],
                precision: str) -> Learner:
-    """Ready for `train.update.update`, on the CPU: of one process, which divides weights with nobody."""
-    config = replace(config, train=replace(config.train, shard=1))
+    """Ready for `train.update.update`, on the CPU: of one process, which divides weights with nobody, and whose updates
+    are as they are at the end, with R-Drop where it has begun."""
+    config = replace(config, train=replace(config.train, shard=1, r_drop_after=0))
     average = MovingAverage(model, config.train.ema_decay) if config.train.ema_decay else None
     return Learner(config=config, model=model.train(), optimizer=make_optimizer(model, config.train), average=average,
                    batches=Given(batches), schedule=lambda step: 1e-4, precision=precision, device=torch.device("cpu"),

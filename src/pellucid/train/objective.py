@@ -16,9 +16,9 @@ from pellucid.nn.span import span_cross_entropy
 Model = Transformer | Classifier | Reader
 
 
-def training_loss(model: Model, batch: Batch, config: TrainConfig) -> Tensor:
-    """What an update goes down by: `batch_loss`, or `r_drop_loss` where it is asked for."""
-    if config.r_drop:
+def training_loss(model: Model, batch: Batch, config: TrainConfig, step: int) -> Tensor:
+    """What the update `step`, counted from 1, goes down by: `batch_loss`, or `r_drop_loss` where it is asked for."""
+    if config.r_drop and step > config.r_drop_after:
         return r_drop_loss(model, batch, config.label_smoothing, config.r_drop)
     return batch_loss(model, batch, config.label_smoothing)
 

@@ -1,5 +1,6 @@
-r"""Adam and AdamW (section 5.3; Kingma and Ba 2015; Loshchilov and Hutter 2019) over fp32 weights, and the clipping of
-gradients before them (Pascanu et al. 2013); their state as named tensors, for checkpoints."""
+r"""Adam and AdamW (section 5.3; Kingma and Ba 2015; Loshchilov and Hutter 2019) over fp32 weights, Muon (muon.py) for
+the matrices of the layers, and the clipping of gradients before them (Pascanu et al. 2013); their state as named
+tensors, for checkpoints."""
 
 from collections.abc import Iterable, Sequence
 from inspect import unwrap
@@ -10,12 +11,19 @@ from torch import Tensor, nn
 
 from pellucid.config import TrainConfig
 from pellucid.kernels import adam as fast
-from pellucid.runs.sharded import like, local, whole
+from pellucid.model.decoder import DecoderLayer
+from pellucid.model.encoder import EncoderLayer
+from pellucid.precision import resolve
+from pellucid.runs.sharded import is_sharded, like, local, whole
+from pellucid.train.muon import muon
 
-OPTIMIZERS = {"adamw": True, "adam": False}  # whether the decay is decoupled
+# Whether the decay is decoupled, and the rule of the layers' matrices; all else moves by Adam's.
+OPTIMIZERS = {"adamw": (True, "adam"), "adam": (False, "adam"), "muon": (True, "muon")}
+STATES = {"adam": ("step", "exp_avg", "exp_avg_sq"), "muon": ("momentum_buffer",)}  # by rule; only step is one number
+MOMENTUM = 0.95  # of Muon
 
 
-class Adam(torch.optim.Optimizer):
+class Optimizer(torch.optim.Optimizer):
     r"""Adam and AdamW, which scale each number's step by its gradient's two moments: with gradients g, in update t,
 
     .. math::
@@ -23,10 +31,10 @@ class Adam(torch.optim.Optimizer):
         \theta \leftarrow \theta - \eta\,\frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
 
     with decay :math:`\lambda\theta` in g or, where it is decoupled, :math:`\theta \leftarrow (1 - \eta\lambda)\theta`
-    first. η is 0 until it is set.
+    first; or Muon, by the "rule" of each group. η is 0 until it is set.
 
     Args:
-        groups: parameters under "params", and their λ under "weight_decay".
+        groups: parameters under "params", their λ under "weight_decay", and their "rule", a key of STATES.
     """
 
     # Wrapped, as torch has them, they import torch._dynamo, a second of each training's start that nothing here needs.
@@ -34,29 +42,60 @@ class Adam(torch.optim.Optimizer):
     zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
 
     def __init__(self, groups: Iterable[dict[str, Any]], betas: tuple[float, float], epsilon: float,
-                 decoupled: bool) -> None:
-        super().__init__(groups, {"lr": 0.0, "betas": betas, "eps": epsilon, "decoupled": decoupled})
+                 decoupled: bool, precision: str = "fp32") -> None:
+        super().__init__(groups, {"lr": 0.0, "betas": betas, "eps": epsilon, "decoupled": decoupled,
+                                  "momentum": MOMENTUM, "precision": precision})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """An update of all parameters that have a gradient; each has a moment from its first one on."""
+        """An update of all parameters that have a gradient; each has a state from its first one on."""
         for group in self.param_groups:
             trained = [p for p in group["params"] if p.grad is not None]
             for parameter in trained:
                 if not (state := self.state[parameter]):
-                    state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
-                    state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
-            states = [self.state[p] for p in trained]
-            steps, means, squares = ([s[key] for s in states] for key in ("step", "exp_avg", "exp_avg_sq"))
-            fast.adam(local(trained), _gradients(trained), steps, local(means), local(squares), group)
+                    for key in STATES[group["rule"]]:
+                        state[key] = (torch.zeros((), dtype=torch.float32, device=parameter.device) if key == "step"
+                                      else torch.zeros_like(parameter))
+            states = [[self.state[p][key] for p in trained] for key in STATES[group["rule"]]]
+            if group["rule"] == "adam":
+                steps, means, squares = states
+                fast.adam(local(trained), _gradients(trained), steps, local(means), local(squares), group)
+            elif trained:
+                _muon(trained, states[0], group)
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
+def _muon(trained: list[nn.Parameter], momenta: list[Tensor], group: dict[str, Any]) -> None:
+    """Muon's step. It takes whole matrices: processes that divide them put them together, and each keeps its part."""
+    gradients = [p.grad for p in trained if p.grad is not None]
+    how = group["lr"], group["weight_decay"], group["momentum"], group["precision"]
+    if not is_sharded(trained[0]):
+        muon(trained, gradients, momenta, *how)
+        return
+    weights, known = [whole(p).clone() for p in trained], [whole(m).clone() for m in momenta]
+    muon(weights, [whole(g) for g in gradients], known, *how)
+    for parts, wholes in ((trained, weights), (momenta, known)):
+        for part, tensor in zip(parts, wholes, strict=True):
+            part.copy_(like(tensor, part))
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
     """The optimizer over all parameters; weight decay spares biases and norms. The rate is set at each step."""
+    decoupled, rule = OPTIMIZERS[config.optimizer]
     parameters = list(model.parameters())
-    groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
-              {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0}]
-    return Adam(groups, config.betas, config.epsilon, OPTIMIZERS[config.optimizer])
+    inner = {id(p) for p in _matrices_of_layers(model)} if rule != "adam" else set()
+    groups = [{"params": [p for p in parameters if p.dim() > 1 and id(p) not in inner],
+               "weight_decay": config.weight_decay, "rule": "adam"},
+              {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0, "rule": "adam"},
+              {"params": [p for p in parameters if id(p) in inner],
+               "weight_decay": config.weight_decay, "rule": rule}]
+    return Optimizer([group for group in groups if group["params"]], config.betas, config.epsilon, decoupled,
+                     resolve(config.precision, parameters[0].device))
+
+
+def _matrices_of_layers(model: nn.Module) -> list[Tensor]:
+    """The projections in the layers of encoder and decoder: neither embeddings, nor the output, nor a head."""
+    layers = [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]
+    return [module.weight for layer in layers for module in layer.modules() if isinstance(module, nn.Linear)]
 
 
 def clip_gradients(parameters: Sequence[Tensor], most: float) -> Tensor:
@@ -87,10 +126,11 @@ def load_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer, sta
     Raises:
         KeyError: a moment is missing, or of another shape than its parameter.
     """
+    rules = {parameter: group["rule"] for group in optimizer.param_groups for parameter in group["params"]}
     found: dict[Tensor, dict[str, Tensor]] = {}
     for name, parameter in model.named_parameters():
-        for key, shape in (("step", ()), ("exp_avg", parameter.shape), ("exp_avg_sq", parameter.shape)):
-            if state[f"{key}.{name}"].shape != shape:
+        for key in STATES[rules[parameter]]:
+            if state[f"{key}.{name}"].shape != (() if key == "step" else parameter.shape):
                 raise KeyError(f"{key}.{name}")
             moment = state[f"{key}.{name}"].to(torch.float32, copy=True)
             placed = moment.to(parameter.device) if key == "step" else like(moment, parameter)

@@ -158,7 +158,7 @@ def add_gradients(learner: Learner, worker: int, part: Mapping[int, Batch], toke
         seed_dropout(seed_of(learner.config.seed, *dropout), learner.device)  # resuming needs no generator's state
         with exchanging(learner.objective, place == len(part)):
             with products_in(learner.precision, learner.device):
-                loss = learner.objective(batch.to(learner.device))
+                loss = learner.objective(batch.to(learner.device), 1 + number // learner.config.train.accumulate)
             (loss / tokens).backward()
         losses.append(loss.detach())
     return losses
