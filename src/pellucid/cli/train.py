@@ -65,6 +65,7 @@ def main(program: str, words: Sequence[str]) -> int:
             print(f"# {line}")
         print(f"# would be written to {out}")
         return 0
+    from pellucid.runs.run import load
     from pellucid.train.journal import Reporter
     from pellucid.train.stopping import Interrupted
     from pellucid.train.train import train
@@ -80,6 +81,8 @@ def main(program: str, words: Sequence[str]) -> int:
                   f"{shlex.join([*program.split(), *words])}", file=sys.stderr)
         return 128 + stop.number if stop.number != signal.SIGINT else 130
     if is_first:
+        if config.task == "seq2seq":
+            load(out).route()  # packs its weights while torch is here: the first translation need not wait for either
         tell(summary, config, out, arguments.json)
     return 0
 
