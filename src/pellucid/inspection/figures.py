@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WIDEST = 14.0  # inches that the maps of one row may take
-_BAR = 0.16  # inches that a colour bar is wide
+_BAR, _GAP, _ABOVE = 0.16, 0.2, 0.45  # inches: the width of a colour bar, and what is beside and above a map
 
 
 def draw_cross_attention(run: Run, source: str, target: str, path: Path) -> None:
@@ -62,23 +62,31 @@ def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequenc
     wide, high = max(1.6, cell * len(columns)), max(0.6, cell * len(rows))
     across = max(1, min(4, len(maps), int(_WIDEST / wide)))
     down = -(-len(maps) // across)
-    left, below = 0.09 * max(map(letters, rows), default=0), max(map(_height, columns, lie_of(columns)), default=0)
-    size = (max((wide + 0.15) * across + left + 1.5, 0.1 * letters(title) + 0.5), (high + 0.45) * down + below + 0.8)
+    left = 0.09 * max(map(letters, rows), default=0) + 0.35
+    below = max(map(_height, columns, lie_of(columns)), default=0) + 0.35
+    right, top = left + (wide + _GAP) * across, below + (high + _ABOVE) * down
+    size = (max(right + 1.2, 0.1 * letters(title) + 0.5), top + 0.5)
     with drawing():
-        figure = Figure(figsize=size, layout="compressed")
-        figure.suptitle(title)
-        axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flatten()
-        for spare in axes[len(maps):]:
-            spare.set_visible(False)
-        for place, matrix, name in zip(axes, maps, names):
+        figure = Figure(figsize=size)  # laid out by hand: to have all labels measured takes longer than to draw them
+
+        def axes_at(x: float, y: float, width: float, height: float) -> Axes:
+            return figure.add_axes((x / size[0], y / size[1], width / size[0], height / size[1]))
+
+        for i, (matrix, name) in enumerate(zip(maps, names, strict=True)):
+            row, column = divmod(i, across)
+            place = axes_at(left + (wide + _GAP) * column, top - (high + _ABOVE) * (row + 1), wide, high)
             image = place.imshow(matrix.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="equal")
-            _label(place, rows, columns)
-            place.set(title=name, xlabel=drawn("attends to"),
-                      ylabel=drawn("while reading" if tuple(rows) == tuple(columns) else "while writing"))
-            place.label_outer()
+            _label(place, rows if column == 0 else (), columns if i + across >= len(maps) else ())
+            place.set_title(name)
+            if i + across >= len(maps):
+                place.set_xlabel(drawn("attends to"))
+            if column == 0:
+                place.set_ylabel(drawn("while reading" if tuple(rows) == tuple(columns) else "while writing"))
+        figure.text((left + right - _GAP) / 2 / size[0], (top - 0.1) / size[1], title, ha="center", va="bottom",
+                    fontsize="large")
         tall = min(4.0, high * down)
-        figure.colorbar(image, ax=list(axes[:len(maps)]), label=drawn("attention weight"), shrink=tall / size[1],
-                        aspect=tall / _BAR, pad=0.02)
+        bar = axes_at(right, (below + top - _ABOVE - tall) / 2, _BAR, tall)
+        figure.colorbar(image, cax=bar, label=drawn("attention weight"))
         return as_png(figure)
 
 

@@ -47,8 +47,8 @@ def score_targets(model: Transformer, pairs: Sequence[tuple[NDArray[np.int32], N
             source, real = pad([pairs[i][0] for i in group])
             target, _ = pad([pairs[i][1] for i in group])
             shifted = torch.cat([torch.full((len(group), 1), BOS), target[:, :-1]], dim=1)
-            logits = model(source.to(device), shifted.to(device), None if real is None else real.to(device))
-            chosen = logits.float().log_softmax(-1).gather(-1, target.to(device)[..., None])[..., 0]
+            logits = model(source.to(device), shifted.to(device), None if real is None else real.to(device)).float()
+            chosen = logits.gather(-1, target.to(device)[..., None])[..., 0] - logits.logsumexp(-1)
             for i, row in zip(group, chosen.tolist(), strict=True):
                 results[i] = row[: len(pairs[i][1])]
     return results

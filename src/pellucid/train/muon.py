@@ -13,8 +13,7 @@ from torch import Tensor
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # a, b, c: they bring small σ up soonest, and leave each within 0.68 to 1.13
 ITERATIONS = 5
-import os
-RMS = 0.2 * float(os.environ.get("MUONX", 1))  # of a step of rate 1: about what Adam's steps have, so that one rate serves both
+RMS = 0.2  # of a step of rate 1: about what Adam's steps have, so that one rate serves both
 
 
 def muon(weights: Sequence[Tensor], gradients: Sequence[Tensor], momenta: Sequence[Tensor], rate: float, decay: float,

@@ -24,7 +24,7 @@ from pellucid.train.objective import Model, batch_loss
 from pellucid.train.optimizer import clip_gradients, scale_gradients, set_learning_rate
 from pellucid.train.parallel import exchanging
 from pellucid.train.parts import as_batches, as_tensors, divide
-from pellucid.train.workers import Tensors, Workers
+from pellucid.train.workers import Tensors, Workers, on_threads
 from pellucid.train.world import ALONE, World
 
 
@@ -192,7 +192,8 @@ def take_step(learner: Learner, step: int) -> float:
     """The optimizer's step, at the rate that is given back, and then the moving average's."""
     rate = learner.schedule(step)
     set_learning_rate(learner.optimizer, rate)
-    learner.optimizer.step()
+    with on_threads(learner.workers.all_threads):  # the other workers wait
+        learner.optimizer.step()
     increment_version(learner.parameters)  # a fused optimizer does not say that it wrote to them
     for parameter in learner.parameters:
         parameter.grad = None
