@@ -19,7 +19,7 @@ from sacrebleu.metrics.bleu import BLEU
 from benchmarks.decode_job import BOS, EOS, PAD, UNK, Call, Ids, Job, Search, Weights
 from benchmarks.reference import SIZES, new_model
 from benchmarks.workloads import FIRST, MODELS, lengths_of
-from pellucid.data.encoding import shorten, source_ids
+from pellucid.data.source_ids import shorten, source_ids
 from pellucid.evaluate.evaluate import pairs_of
 from pellucid.evaluate.translation import bleu_tokenizer
 from pellucid.model.transformer import Transformer

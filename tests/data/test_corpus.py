@@ -15,7 +15,8 @@ from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data.corpus import Corpus, open_corpus
-from pellucid.data.encoding import _chunks, shorten, source_ids
+from pellucid.data.encoding import _chunks
+from pellucid.data.source_ids import shorten, source_ids
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS

@@ -30,7 +30,7 @@ from plain import Decided, Tokens, plain_steps
 from tiny import SUBWORDS, TEXT, tiny_run
 
 from pellucid.config import DecodeConfig
-from pellucid.data.encoding import source_ids
+from pellucid.data.source_ids import source_ids
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD
 from pellucid.inspection.answers import Column, Trace
 from pellucid.inspection.lattice import Enough, Tracer

@@ -21,7 +21,7 @@ import pellucid
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data.batching import pad
-from pellucid.data.encoding import source_ids
+from pellucid.data.source_ids import source_ids
 from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
 from pellucid.runs.checkpoint import load_weights
 from pellucid.runs.run import Run

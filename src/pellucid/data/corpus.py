@@ -23,17 +23,7 @@ from numpy.typing import NDArray
 from pellucid.cache import bound, cache_folder, note_use
 from pellucid.config import RunConfig
 from pellucid.data.blocks import SIDES, Blocks, count_blocks, read_blocks, rows_in, totals_of
-from pellucid.data.encoding import (
-    Dtype,
-    Ids,
-    Progress,
-    Report,
-    dtype_of,
-    flat,
-    kept_of_shards,
-    read_report,
-    write_ids,
-)
+from pellucid.data.encoding import Dtype, Ids, Progress, Report, dtype_of, flat, kept_of_shards, read_report, write_ids
 from pellucid.data.shards import shards_of
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from pellucid.config import RunConfig, Task
 from pellucid.data.blocks import SIDES, write_blocks
-from pellucid.data.passages import Fused, rows_in, rows_of
 from pellucid.data.reading import UnitReader, example, question_of
 from pellucid.data.shards import place, shards_of
+from pellucid.data.source_ids import longest_row, shorten, source_ids
 from pellucid.data.splits import Pairs
 from pellucid.data.tables import Record
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.data.tokenizers.interface import BOS, EOS
+from pellucid.data.tokenizers.interface import EOS
 from pellucid.files import read_json
 
 Ids = NDArray[np.int32] | NDArray[np.uint16]
@@ -33,7 +33,6 @@ Progress = Callable[[int], None]
 
 _LINES_AT_ONCE = 10_000
 _CHARACTERS_AT_ONCE = 2_000_000  # fewer lines where they are long: their ids pass through memory as Python's numbers
-NO_LIMIT = 2**31  # ids that no text has
 _SMALL, _LARGE = np.dtype(np.uint16), np.dtype(np.int32)  # of ids on the disk
 _REPORT, _SHARDS = "report.json", "shards.json"
 
@@ -194,31 +193,6 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
             chunk, size = [], 0
     if chunk:
         yield chunk
-
-
-def source_ids(texts: Sequence[str], tokenizers: Tokenizers, classify: bool,
-               limit: int = NO_LIMIT) -> list[list[int]]:
-    """What the encoder reads for each text: its ids, then eos (seq2seq), or after bos (classification); of a `Fused`
-    one, its rows, whose passages are cut to have room in `limit` ids."""
-    encode = tokenizers.source.encode_batch
-    encoded = encode(list(texts))
-    if classify:
-        return [[BOS, *ids] for ids in encoded]
-    return [rows_of(ids, encode(list(text.passages)) if isinstance(text, Fused) else (), limit)
-            for text, ids in zip(texts, encoded, strict=True)]
-
-
-def longest_row(ids: list[int]) -> int:
-    """How many ids the longest row has."""
-    return max(map(len, rows_in(ids)), default=0)
-
-
-def shorten(ids: list[int], limit: int) -> list[int]:
-    """At most `limit` ids of each row, an eos at its end staying there."""
-    if len(ids) <= limit:
-        return ids
-    return [id for part in rows_in(ids)
-            for id in (part if len(part) <= limit else [*part[: limit - 1], EOS] if part[-1] == EOS else part[:limit])]
 
 
 def _sum(reports: Sequence[Report]) -> Report:

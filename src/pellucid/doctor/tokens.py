@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, Sequences
-from pellucid.data.encoding import Report, source_ids
+from pellucid.data.encoding import Report
+from pellucid.data.source_ids import source_ids
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import UNK
 from pellucid.doctor.finding import Tally

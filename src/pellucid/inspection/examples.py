@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pellucid.data.encoding import shorten, source_ids
+from pellucid.data.source_ids import shorten, source_ids
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.interface import BOS, EOS, UNK, Tokenizer
 from pellucid.errors import UserError

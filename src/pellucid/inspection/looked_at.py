@@ -5,7 +5,7 @@ from typing import cast
 
 import numpy as np
 
-from pellucid.data.encoding import shorten, source_ids
+from pellucid.data.source_ids import shorten, source_ids
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import UserError
 from pellucid.inspection.examples import Ids, token_names

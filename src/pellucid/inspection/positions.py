@@ -6,7 +6,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-from pellucid.data.encoding import source_ids
+from pellucid.data.source_ids import source_ids
 from pellucid.data.span_corruption import corrupt_rows
 from pellucid.inspection.examples import first_pairs
 from pellucid.model.classifier import Classifier

@@ -15,9 +15,10 @@ from pellucid.config import RunConfig
 from pellucid.data import hub
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, Examples, Sequences
-from pellucid.data.encoding import Report, shorten, source_ids
+from pellucid.data.encoding import Report
 from pellucid.data.examples import training_examples
 from pellucid.data.shards import shard_and_line, shards_of
+from pellucid.data.source_ids import shorten, source_ids
 from pellucid.data.splits import Pairs as SplitPairs
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers

@@ -1,5 +1,7 @@
 """What a run folder holds besides weights: config.yaml, environment.json, the tokenizer."""
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import os
@@ -8,9 +10,8 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pellucid import own
 from pellucid.config import RunConfig, TokenizerConfig
@@ -18,11 +19,13 @@ from pellucid.config.effects import LANGUAGES, differences_in_training
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
 from pellucid.data.reading import Texts
-from pellucid.data.splits import PREPARED, Pairs
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import read_json, write_json, write_text
 from pellucid.runs.format import ENVIRONMENT, FORMAT, check_format, unreadable
+
+if TYPE_CHECKING:
+    from pellucid.data.splits import Pairs
 
 ENDED = "ended.json"  # why the run has ended; not there while it has not
 _FREE = {"train.workers", "train.track", "train.shard", "train.timeout", *LANGUAGES}  # a run that has begun may change
@@ -91,6 +94,8 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
         for name in ("data.json", "metrics.jsonl"):
             (folder / name).unlink(missing_ok=True)
         if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) for key, _, _ in changed):
+            from pellucid.data.splits import PREPARED
+
             for made_of_data in ("tokenizer", PREPARED):
                 shutil.rmtree(folder / made_of_data, ignore_errors=True)
         write_config(config, folder)
@@ -194,6 +199,8 @@ def require_own_parts(folder: Path, config: RunConfig) -> None:
 
 def environment() -> dict[str, Any]:
     """The versions and the machine."""
+    from importlib.metadata import version
+
     import torch
 
     packages = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors")

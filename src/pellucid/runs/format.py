@@ -9,7 +9,6 @@ import dataclasses
 import re
 import typing
 from collections.abc import Iterator
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +52,22 @@ def unreadable(folder: Path, error: Exception, what: str, where: Path) -> Checkp
     """The error of a file of the run in `folder` that cannot be understood: a newer version wrote what is not known
     here, or else `what`."""
     version, number = made_by(folder)
-    if isinstance(error, ConfigError) and _numbers(version) > _numbers(version_of("pellucid")):
+    if isinstance(error, ConfigError) and _numbers(version) > _numbers(_here()):
         return _newer(folder, version, number, error)
     return CheckpointError(what, where=str(where), why=str(error))
+
+
+def _here() -> str:
+    """The version of this pellucid."""
+    from importlib.metadata import version  # 10 ms, which no translation needs
+
+    return version("pellucid")
 
 
 def _newer(folder: Path, version: str, number: int, error: ConfigError | None = None) -> CheckpointError:
     unknown = _unknown_keys_of(folder)
     told = [f"pellucid {version or '(version not recorded)'} made it, in run format {number}; this is pellucid "
-            f"{version_of('pellucid')}, which reads formats up to {FORMAT}"]
+            f"{_here()}, which reads formats up to {FORMAT}"]
     if unknown:
         told.append(f"not known here: {', '.join(unknown)}")
     elif error is not None:

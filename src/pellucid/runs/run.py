@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from pellucid.config import DecodeConfig, RunConfig, Task
-from pellucid.data.encoding import longest_row, shorten, source_ids
+from pellucid.data.source_ids import longest_row, shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.engine.frozen import Refusal

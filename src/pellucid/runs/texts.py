@@ -8,8 +8,8 @@ from itertools import groupby
 import numpy as np
 
 from pellucid.config import DecodeConfig
-from pellucid.data.encoding import longest_row, shorten, source_ids
 from pellucid.data.passages import passages_in
+from pellucid.data.source_ids import longest_row, shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import EOS, UNK, Tokenizer
 from pellucid.engine.workers import each

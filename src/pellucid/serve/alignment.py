@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.encoding import shorten, source_ids
+from pellucid.data.source_ids import shorten, source_ids
 from pellucid.data.tokenizers.interface import BOS, UNK
 from pellucid.runs.parts import is_wide
 from pellucid.runs.run import Run
