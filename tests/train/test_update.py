@@ -24,7 +24,7 @@ from pellucid.nn.r_drop import r_drop_cross_entropy
 from pellucid.train.objective import batch_loss, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective
-from pellucid.train.update import Learner, update
+from pellucid.train.update import Learner, plain_loss, update
 
 V = 9
 
@@ -234,6 +234,23 @@ def test_r_drop_begins_after_as_many_updates_as_it_is_told(corpus: Corpus, tiny:
     never, always, late = losses(), losses(r_drop=2.0), losses(r_drop=2.0, r_drop_after=2)
     assert late == [*never[:2], always[2]]
     assert never[2] != always[2]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 2.0])
+def test_an_update_may_sample_words_and_a_validation_has_them_all(alpha: float, corpus: Corpus,
+                                                                 tiny: Callable[..., RunConfig],
+                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.nn.sampled_softmax.STEP", 2)
+    shortest = int(corpus.target.lengths.argmin())
+    batch, losses = collate(corpus, np.asarray([shortest])), []
+    assert 2 * len(batch.target.unique()) <= V - 2
+    for words in (0, 2, V):
+        one = learner(tiny(model={"dropout": 0.0}, train={"accumulate": 1, "r_drop": alpha, "sampled_words": words}),
+                      Given(corpus, [[shortest]]))
+        losses.append((update(one)[0].loss, plain_loss(learner(tiny(), one.batches).model, batch, "fp32")))
+    assert losses[0] == losses[2]
+    assert losses[1][0] != losses[0][0]
+    assert losses[1][1] == losses[0][1]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0])

@@ -185,6 +185,7 @@ class TrainConfig:
     label_smoothing: float = 0.1
     r_drop: float = 0.0  # α of R-Drop: how far two passes through dropout are held together; 0 makes one pass
     r_drop_after: int = 0  # updates that are made with one pass before it begins
+    sampled_words: int = 0  # of the vocabulary, which an update's softmax is over; 0: all
     clip_norm: float | None = 1.0
     accumulate: int = 1
     precision: Literal["auto", "fp32", "bf16"] = "auto"

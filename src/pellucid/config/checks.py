@@ -16,7 +16,7 @@ RANGES: dict[str, tuple[float, float]] = {key: bounds for bounds, keys in (
                     "train.steps train.epochs train.batch_tokens train.batch_sentences train.patience "
                     "train.validate_every train.log_every decode.max_length decode.batch_tokens"),
     ((0, 100), "retrieval.k"),
-    ((0, math.inf), "train.warmup_steps train.r_drop_after decode.min_length decode.no_repeat_ngram decode.top_k"),
+    ((0, math.inf), "train.warmup_steps train.r_drop_after train.sampled_words"), ((0, math.inf), "decode.min_length decode.no_repeat_ngram decode.top_k"),
     ((0, _BELOW_ONE), "tokenizer.sampling model.dropout model.attention_dropout model.feed_forward_dropout "
                       "train.betas train.label_smoothing train.ema_decay"),
     ((1, 1000), "model.encoder_layers model.decoder_layers train.average_last decode.beam_size decode.n_best"),
@@ -110,6 +110,9 @@ def check_pairs(config: RunConfig) -> None:
         _check_reading(config)
     if config.retrieval.is_on:
         _check_retrieval(config)
+    if config.train.sampled_words and config.task != "seq2seq":
+        raise ConfigError("only an output of words is sampled", where="train.sampled_words",
+                          why=f"the task is {config.task}", fix="leave it out")
     if config.train.learning_rate is None and config.train.warmup_steps == 0:
         raise ConfigError("the paper's learning rate needs warmup_steps above 0", where="train.learning_rate")
 

@@ -11,6 +11,7 @@ from pellucid.model.reader import Reader
 from pellucid.model.transformer import Transformer
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy, linear_cross_entropy
 from pellucid.nn.r_drop import linear_r_drop, r_drop_cross_entropy
+from pellucid.nn.sampled_softmax import sampled_words
 from pellucid.nn.span import span_cross_entropy
 
 Model = Transformer | Classifier | Reader
@@ -19,12 +20,13 @@ Model = Transformer | Classifier | Reader
 def training_loss(model: Model, batch: Batch, config: TrainConfig, step: int) -> Tensor:
     """What the update `step`, counted from 1, goes down by: `batch_loss`, or `r_drop_loss` where it is asked for."""
     if config.r_drop and step > config.r_drop_after:
-        return r_drop_loss(model, batch, config.label_smoothing, config.r_drop)
-    return batch_loss(model, batch, config.label_smoothing)
+        return r_drop_loss(model, batch, config.label_smoothing, config.r_drop, config.sampled_words)
+    return batch_loss(model, batch, config.label_smoothing, config.sampled_words)
 
 
-def batch_loss(model: Model, batch: Batch, smoothing: float) -> Tensor:
-    """The label-smoothed cross-entropy of `batch` in nats, summed over `batch.target_tokens`.
+def batch_loss(model: Model, batch: Batch, smoothing: float, words: int = 0) -> Tensor:
+    """The label-smoothed cross-entropy of `batch` in nats, summed over `batch.target_tokens`; of a Transformer over
+    `words` of its vocabulary, see nn/sampled_softmax.py, or over all of it (0).
 
     A mean over an update's tokens is this over their number, at any split into micro-batches.
     """
@@ -35,11 +37,12 @@ def batch_loss(model: Model, batch: Batch, smoothing: float) -> Tensor:
         scores: Tensor = model(batch.source, batch.real_source)
         return span_cross_entropy(scores, *span_of(batch.target[:, 0]), smoothing).sum()
     hidden, targets = _predictions(model, batch)
-    return linear_cross_entropy(*model.output_bias.join(hidden, model.output.weight, targets), smoothing)
+    return linear_cross_entropy(*_output(model, hidden, targets, words), smoothing)
 
 
-def r_drop_loss(model: Model, batch: Batch, smoothing: float, alpha: float) -> Tensor:
-    """The loss of R-Drop (Liang et al. 2021) in nats, summed over `batch.target_tokens`; see nn/r_drop.py.
+def r_drop_loss(model: Model, batch: Batch, smoothing: float, alpha: float, words: int = 0) -> Tensor:
+    """The loss of R-Drop (Liang et al. 2021) in nats, summed over `batch.target_tokens`; see nn/r_drop.py. `words`
+    as in `batch_loss`.
 
     Both passes are one, of the batch and the batch once more: each row draws a dropout of its own.
     """
@@ -49,8 +52,15 @@ def r_drop_loss(model: Model, batch: Batch, smoothing: float, alpha: float) -> T
         return r_drop_cross_entropy(logits.float(), batch.target[:, 0], smoothing, alpha).sum()
     assert isinstance(model, Transformer)  # the configuration refuses readers
     hidden, targets = _predictions(model, twice)
-    hidden, weight, targets = model.output_bias.join(hidden, model.output.weight, targets[: len(targets) // 2])
+    hidden, weight, targets = _output(model, hidden, targets[: len(targets) // 2], words)
     return linear_r_drop(torch.stack(hidden.chunk(2)), weight, targets, smoothing, alpha)
+
+
+def _output(model: Transformer, hidden: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states, the matrix that their logits are made with, and the targets among its rows: all words, or at least
+    so many."""
+    hidden, weight, targets = model.output_bias.join(hidden, model.output.weight, targets)
+    return sampled_words(hidden, weight, targets, words) if words else (hidden, weight, targets)
 
 
 def _predictions(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,41 @@
+r"""The softmax over some of the words (Jean et al. 2015, section 3): the targets of a batch, and others that are drawn,
+each of which stands for several.
+
+.. math:: Z = \sum_v e^{z_v} \approx \sum_{v \in T} e^{z_v} + \frac{V - |T|}{|K|} \sum_{v \in K} e^{z_v}
+
+with the targets T, and K drawn evenly from the rest. So log((V - |T|) / |K|) is added to the logits of
+what is drawn; what is expected of the sum is Z.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from pellucid.kernels import calls
+
+STEP = 512  # numbers of words are multiples of it: each new shape of a product takes a while to be made
+
+
+def sampled_words(hidden: Tensor, weight: Tensor, targets: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The output over at least `count` words in place of V, at least half of them drawn; over all words where those
+    would be no fewer. A one behind each hidden state meets what is added to the logits.
+
+    Args:
+        hidden: [..., D].  weight: [V, D].  targets: [N], token ids.
+
+    Returns:
+        [..., D + 1], [K + T, D + 1], and targets as places among the words: [N].
+    """
+    vocabulary = len(weight)
+    present = torch.unique(targets) if calls.has_data(targets) else targets[:0]
+    count = math.ceil(max(count, 2 * len(present)) / STEP) * STEP
+    if count >= vocabulary:
+        return hidden, weight, targets
+    keys = torch.rand(vocabulary, device=weight.device)
+    keys[present] = -1.0
+    drawn = keys.topk(count - len(present)).indices
+    added = weight.new_zeros(count, 1)
+    added[len(present):] = math.log((vocabulary - len(present)) / len(drawn))
+    words = torch.cat([weight[torch.cat([present, drawn])], added], -1)
+    return torch.cat([hidden, torch.ones_like(hidden[..., :1])], -1), words, torch.searchsorted(present, targets)
