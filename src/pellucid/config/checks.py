@@ -16,7 +16,8 @@ RANGES: dict[str, tuple[float, float]] = {key: bounds for bounds, keys in (
                     "train.steps train.epochs train.batch_tokens train.batch_sentences train.patience "
                     "train.validate_every train.log_every decode.max_length decode.batch_tokens"),
     ((0, 100), "retrieval.k"),
-    ((0, math.inf), "train.warmup_steps train.r_drop_after train.sampled_words"), ((0, math.inf), "decode.min_length decode.no_repeat_ngram decode.top_k"),
+    ((0, math.inf), "train.warmup_steps train.r_drop_after train.sampled_words"),
+    ((0, math.inf), "decode.min_length decode.no_repeat_ngram decode.top_k"),
     ((0, _BELOW_ONE), "tokenizer.sampling model.dropout model.attention_dropout model.feed_forward_dropout "
                       "train.betas train.label_smoothing train.ema_decay"),
     ((1, 1000), "model.encoder_layers model.decoder_layers train.average_last decode.beam_size decode.n_best"),
