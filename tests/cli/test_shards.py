@@ -161,7 +161,7 @@ def test_a_disk_that_fills_up_at_any_flush(cli: Any, run: Path, tmp_path: Path, 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_nothing_torn(cli: Any, run: Path, start: Start, tmp_path: Path, number: int) -> None:
-    source = written(tmp_path / "in", 6, 1500)
+    source = written(tmp_path / "in", 6, 4000)
     process = start(source, tmp_path / "out")
     assert process.stderr
     assert "lines in" in process.stderr.readline()
