@@ -1,6 +1,7 @@
 """Reading the command line: a verb's own flags by tyro, and any configuration key as ``--section.key value``."""
 
 import dataclasses
+import operator
 import types
 import typing
 from collections.abc import Sequence
@@ -51,14 +52,15 @@ def _described(kind: Any) -> Any:
     """The same fields with what help says of them, for errors in which tyro names one."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return dataclasses.make_dataclass(kind.__name__, [
-        (one.name, Annotated[_of_typing(hints[one.name]), tyro.conf.arg(help=told(one.said), help_behavior_hint="",
-                                                            metavar=one.value)], dataclasses.field(default=one.default))
+        (one.name, Annotated[_of_typing(hints[one.name]), tyro.conf.arg(
+            help=told(one.said), help_behavior_hint="", metavar=one.value)], dataclasses.field(default=one.default))
         for one in arguments_of(kind)])
 
 
 def _of_typing(hint: Any) -> Any:
-    """``A | B`` as typing's Union, which tyro checks by itself; for the other it imports typeguard, at each start."""
-    return typing.Union[typing.get_args(hint)] if isinstance(hint, types.UnionType) else hint  # noqa: UP007
+    """``A | B``, which has its members only when this runs, as typing's Union: tyro checks that by itself, and for the
+    other imports typeguard, a tenth of the start of a translation."""
+    return operator.getitem(typing.Union, typing.get_args(hint)) if isinstance(hint, types.UnionType) else hint
 
 
 def parse_with_overrides(kind: type[Arguments], program: str,

@@ -40,7 +40,7 @@ def muon(weights: Sequence[Tensor], gradients: Sequence[Tensor], momenta: Sequen
             weights[i].add_(direction if _is_wide(weights[i]) else direction.T, alpha=-rate * scale)
 
 
-def orthogonal(matrices: Tensor, precision: str = "fp32") -> Tensor:
+def orthogonal(matrices: Tensor, precision: str) -> Tensor:
     r"""Nearly :math:`U V^\top` of each :math:`U \Sigma V^\top`: five times
     :math:`X \leftarrow aX + bXX^\top X + c\,(XX^\top)^2 X`, from X divided by its Frobenius norm.
 

@@ -35,6 +35,7 @@ class Optimizer(torch.optim.Optimizer):
 
     Args:
         groups: parameters under "params", their λ under "weight_decay", and their "rule", a key of STATES.
+        precision: of Muon's products, "bf16" or "fp32".
     """
 
     # Wrapped, as torch has them, they import torch._dynamo, a second of each training's start that nothing here needs.
@@ -42,7 +43,7 @@ class Optimizer(torch.optim.Optimizer):
     zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
 
     def __init__(self, groups: Iterable[dict[str, Any]], betas: tuple[float, float], epsilon: float,
-                 decoupled: bool, precision: str = "fp32") -> None:
+                 decoupled: bool, precision: str) -> None:
         super().__init__(groups, {"lr": 0.0, "betas": betas, "eps": epsilon, "decoupled": decoupled,
                                   "momentum": MOMENTUM, "precision": precision})
 
