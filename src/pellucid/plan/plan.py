@@ -21,7 +21,7 @@ from pellucid.plan.ranks import as_json as ranks_as_json
 from pellucid.plan.rehearsal import Holdings, rehearsal
 from pellucid.plan.workload import Workload, workload_of
 
-_WEIGHT, _STATE = 4, 8  # bytes a parameter: fp32, and the optimizer's two moments
+_WEIGHT = 4  # bytes a parameter: fp32
 _PAIR = 16  # bytes of the places of a pair's two sides
 
 
@@ -105,8 +105,9 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
     trained = training(config, workload, machine)
     fit = None if memory is None else largest_batch(config, workload, machine, memory, say)
     ranks = None if world is None else plan_ranks(config, workload, machine, world, calibrate, say)
+    disk = disk_of(config, workload, sum(p.parameters for p in parts), trained.holdings["optimizer"])
     return Plan(config, machine, parts, updates, flops_per_token(config, workload), trained,
-                decoding(config, workload, machine), disk_of(config, workload, sum(p.parameters for p in parts)),
+                decoding(config, workload, machine), disk,
                 measure(config, workload, machine.precision, say) if calibrate else None, fit,
                 assumptions, ranks)
 
@@ -123,10 +124,10 @@ def updates_of(config: RunConfig, workload: Workload) -> Updates:
     return Updates(per_epoch, None if per_epoch is None else math.ceil(train.epochs * per_epoch), tokens)
 
 
-def disk_of(config: RunConfig, workload: Workload, parameters: int) -> Holdings:
-    """The run folder when it is largest, and the ids in the cache."""
+def disk_of(config: RunConfig, workload: Workload, parameters: int, moments: int) -> Holdings:
+    """The run folder when it is largest, with so many bytes of moments, and the ids in the cache."""
     train, corpus = config.train, workload.examples.in_epoch(0)
-    checkpoint = parameters * (_WEIGHT + _STATE + (_WEIGHT if train.ema_decay else 0))
+    checkpoint = moments + parameters * _WEIGHT * (2 if train.ema_decay else 1)
     kept = train.average_last + 1  # the last ones, and the best
     ids = float(corpus.source.lengths.sum() + corpus.target.lengths.sum()) * (workload.scale() or 0)
     width = 2 if max(workload.source_vocab, workload.target_vocab) <= 2**16 else 4
