@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.config import RunConfig
+from pellucid.config import RunConfig, TrainConfig
 from pellucid.data.batching import collate
 from pellucid.data.corpus import Corpus, Sequences
 from pellucid.data.encoding import Report
@@ -21,7 +21,7 @@ from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.embeddings import SILENT
 from pellucid.nn.r_drop import r_drop_cross_entropy
-from pellucid.train.objective import batch_loss, r_drop_loss, training_loss
+from pellucid.train.objective import batch_loss, passes, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective
 from pellucid.train.update import Learner, plain_loss, update
@@ -234,6 +234,13 @@ def test_r_drop_begins_after_as_many_updates_as_it_is_told(corpus: Corpus, tiny:
     never, always, late = losses(), losses(r_drop=2.0), losses(r_drop=2.0, r_drop_after=2)
     assert late == [*never[:2], always[2]]
     assert never[2] != always[2]
+
+
+def test_the_time_left_counts_a_sentence_twice_once_r_drop_has_begun() -> None:
+    assert passes(TrainConfig(), 100) == passes(TrainConfig(r_drop=1.0, r_drop_after=100), 100) == 100
+    assert passes(TrainConfig(r_drop=1.0), 100) == 200
+    assert passes(TrainConfig(r_drop=1.0, r_drop_after=40), 30) == 30
+    assert passes(TrainConfig(r_drop=1.0, r_drop_after=40), 100) == 160
 
 
 @pytest.mark.parametrize("alpha", [0.0, 2.0])

@@ -71,8 +71,9 @@ def middle(looks: Sequence[Measured]) -> Measured:
 
 
 def _open(config: RunConfig, folder: Path) -> Learner:
-    """A learner at its beginning, told to no one."""
+    """A learner at its beginning, told to no one; R-Drop that begins late does so at once, as its updates cost more."""
     keep_primitives()
+    config = replace(config, train=replace(config.train, r_drop_after=0))
     mapping = to_mapping(config)
     same_data = [mapping["task"], mapping["data"], mapping["tokenizer"], config.train.initialize_from]
     place = folder / hashlib.sha256(repr(same_data).encode()).hexdigest()[:12]

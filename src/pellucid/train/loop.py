@@ -14,6 +14,7 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
 from pellucid.train.flow import Flow, watch
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration
+from pellucid.train.objective import passes
 from pellucid.train.tracking import Tracking
 from pellucid.train.update import Learner, check_finite, update
 
@@ -122,8 +123,8 @@ def record(session: Session, event: dict[str, Any]) -> None:
 
 def show_progress(session: Session, loss: float, rate: float, waiting: float | None = None) -> None:
     """Step, loss, rate, speed, the share of waiting and time left, for people."""
-    progress = session.learner.progress
-    left = progress.seconds / progress.step * (session.steps - progress.step)
+    progress, train = session.learner.progress, session.learner.config.train
+    left = progress.seconds * (passes(train, session.steps) / passes(train, progress.step) - 1)
     session.reporter.progress(f"step {progress.step:,}/{session.steps:,}  loss {loss:.3f}  rate {rate:.2e}  "
                               f"{tokens_per_second(progress):,.0f} tokens/s  "
                               + (f"waiting {waiting:.0%}  " if waiting is not None else "") + f"{duration(left)} left")

@@ -24,6 +24,11 @@ def training_loss(model: Model, batch: Batch, config: TrainConfig, step: int) ->
     return batch_loss(model, batch, config.label_smoothing, config.sampled_words)
 
 
+def passes(config: TrainConfig, updates: int) -> int:
+    """How often the first `updates` updates have the model read their batch: twice, once R-Drop has begun."""
+    return updates + (max(0, updates - config.r_drop_after) if config.r_drop else 0)
+
+
 def batch_loss(model: Model, batch: Batch, smoothing: float, words: int = 0) -> Tensor:
     """The label-smoothed cross-entropy of `batch` in nats, summed over `batch.target_tokens`; of a Transformer over
     `words` of its vocabulary, see nn/sampled_softmax.py, or over all of it (0).
