@@ -23,13 +23,13 @@ SHORTEST = 0.25  # of --characters; a shorter rest of a passage is left out
 
 
 def digest(piece: Passage) -> str:
-    """Of a title and its piece; the order and the split of the pieces."""
+    """Of a title and its piece, which the order and the split of the pieces come from."""
     return hashlib.sha256(f"{piece.title}\n{piece.text}".encode()).hexdigest()
 
 
-def split_of(piece: Passage) -> str:
-    """The split that a piece is for, whatever other pieces there are."""
-    return {0: "validation", 1: "test"}.get(int(digest(piece), 16) % SHARES, "train")
+def split_of(key: str) -> str:
+    """The split that a piece of this digest is for, whatever other pieces there are."""
+    return {0: "validation", 1: "test"}.get(int(key, 16) % SHARES, "train")
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
               for piece in cut(document, given.characters) if len(piece.text) >= SHORTEST * given.characters}
     given.out.mkdir(parents=True, exist_ok=True)
     for split in ("train", "validation", "test"):
-        mine = [pieces[key] for key in sorted(pieces) if split_of(pieces[key]) == split]
+        mine = [pieces[key] for key in sorted(pieces) if split_of(key) == split]
         lines = [json.dumps({"title": piece.title, "text": piece.text}, ensure_ascii=False) + "\n" for piece in mine]
         (given.out / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
         titles = len({piece.title for piece in mine})

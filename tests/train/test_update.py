@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.embeddings import SILENT
 from pellucid.nn.r_drop import r_drop_cross_entropy
+from pellucid.train.loop import show_progress
 from pellucid.train.objective import batch_loss, passes, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective
@@ -237,6 +239,18 @@ def test_r_drop_begins_after_as_many_updates_as_it_is_told(corpus: Corpus, tiny:
 
 
 def test_the_time_left_counts_a_sentence_twice_once_r_drop_has_begun() -> None:
+    told = list[str]()
+    for step in (40, 70):  # after 40 seconds, 60 updates are to come, all with R-Drop; after 100, 30
+        progress = SimpleNamespace(step=step, seconds=passes(TrainConfig(r_drop=1.0, r_drop_after=40), step),
+                                   source_tokens=1, target_tokens=1)
+        config = SimpleNamespace(train=TrainConfig(r_drop=1.0, r_drop_after=40))
+        session: Any = SimpleNamespace(learner=SimpleNamespace(progress=progress, config=config), steps=100,
+                                       reporter=SimpleNamespace(progress=told.append))
+        show_progress(session, 1.0, 0.1)
+    assert [line.split("  ")[-1] for line in told] == ["2 min 00 s left", "1 min 00 s left"]
+
+
+def test_r_drop_reads_each_batch_twice_once_it_has_begun() -> None:
     assert passes(TrainConfig(), 100) == passes(TrainConfig(r_drop=1.0, r_drop_after=100), 100) == 100
     assert passes(TrainConfig(r_drop=1.0), 100) == 200
     assert passes(TrainConfig(r_drop=1.0, r_drop_after=40), 30) == 30
