@@ -47,7 +47,8 @@ class Compiler:
 
     @property
     def runs(self) -> int:
-        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+        """How often it made a library."""
+        return self.log.read_text().count(" -shared ") if self.log.exists() else 0
 
     @property
     def file(self) -> Path:

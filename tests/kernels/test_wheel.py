@@ -33,7 +33,7 @@ import pathlib, subprocess, sys
 triple, level, *words = sys.argv[1:]
 if words[-1] == "-dumpmachine":
     print(triple)
-elif pathlib.Path(words[-1]).stem == level:
+elif level in (pathlib.Path(words[-1]).stem, pathlib.Path(words[-1]).parent.name.rpartition("-")[0]):  # or an object
     sys.exit(subprocess.run(words).returncode)
 else:
     needs = b"\0GLIBC_2.2.5\0GLIBC_2.31\0" if words[-1].endswith("avx512.so") else b"\0GLIBC_2.17\0GLIBC_2.9\0"

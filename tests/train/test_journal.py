@@ -109,3 +109,14 @@ def test_the_loss_curve_of_a_run_shows_every_line_there_is(average_last: int, ti
     monkeypatch.setattr(loop, "draw_loss_curve", lambda events, path: drawn.append(events))
     train_through(tiny(train={"average_last": average_last}), tmp_path)
     assert drawn[-1] == read_metrics(tmp_path / "metrics.jsonl")
+
+
+@pytest.mark.parametrize("share", [1e-9, 1e9])
+def test_the_loss_curve_takes_a_share_of_the_time(share: float, tiny: Any, train_through: Any, tmp_path: Path,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first picture comes at once, the last one when the run ends; between them as many as there is time for."""
+    drawn: list[int] = []
+    monkeypatch.setattr(loop, "draw_loss_curve", lambda events, path: drawn.append(events[-1]["step"]))
+    monkeypatch.setattr(loop, "DRAWING", share)
+    train_through(tiny(train={"steps": 8, "validate_every": 2}), tmp_path)
+    assert drawn == ([2, 8] if share < 1 else [2, 4, 6, 8])

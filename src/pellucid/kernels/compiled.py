@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_double, c_float, c_int64, c_uint32, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,7 @@ NAMES = {f"{name}_{suffix}": arguments for name, arguments in _SIGNATURES.items(
 # What is written as one product and sum is rounded once; no other sum is reordered but where the source allows it, so
 # that the bits are those of the source; infinities and NaN keep their meaning.
 _FLAGS = ("-std=c++17", "-O3", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-          "-fno-signed-zeros", "-fno-exceptions", "-fno-rtti", "-fPIC", "-shared", "-pthread")
+          "-fno-signed-zeros", "-fno-exceptions", "-fno-rtti", "-fPIC", "-pthread")
 
 
 class Library:
@@ -168,14 +169,20 @@ def sources_sha256() -> str:
 
 
 def compile_kernels(level: Level, compiler: Sequence[str], path: Path) -> None:
-    """Writes the kernels for a level, in machine code, to `path`.
+    """Writes the kernels for a level, in machine code, to `path`: a process for each source, side by side.
 
     Raises:
         subprocess.SubprocessError: the compiler failed, or took longer than ten minutes.
         OSError: it is not there.
     """
-    subprocess.run([*compiler, *_FLAGS, *level.flags, *map(str, _SOURCES), "-o", str(path)], capture_output=True,
-                   check=True, timeout=600, stdin=subprocess.DEVNULL)
+    def run(*words: str | Path) -> None:
+        subprocess.run([*compiler, *_FLAGS, *level.flags, *words], capture_output=True, check=True, timeout=600,
+                       stdin=subprocess.DEVNULL)
+
+    with tempfile.TemporaryDirectory(prefix=f"{path.stem}-") as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = [Path(folder) / f"{source.stem}.o" for source in _SOURCES]
+        list(pool.map(lambda source, into: run("-c", source, "-o", into), _SOURCES, objects))
+        run("-shared", *objects, "-o", path)
 
 
 def _compiled(level: Level, compiler: tuple[str, ...], cache: Path) -> Library:

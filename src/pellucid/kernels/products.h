@@ -166,14 +166,21 @@ static inline Lanes activate(Lanes x, i64 activation) {
 // The first `count` numbers of x into `to`, or all.
 template <class T> static inline void write_some(T *to, Lanes x, i64 count) {
     if (count >= LANES) return write(to, x);
-    for (i64 i = 0; i < count; i++) put(to + i, x[i]);
+    T all[LANES];
+    write(all, x);
+    memcpy(to, all, count * sizeof(T));
 }
 
 static inline Lanes read_some(const float *from, i64 count) {
     if (count >= LANES) return read(from);
-    Lanes x = {};
-    for (i64 i = 0; i < count; i++) x[i] = from[i];
-    return x;
+    float all[LANES] = {};
+    memcpy(all, from, count * sizeof(float));
+    return read(all);
+}
+
+// Apart from the tiles, which would hold its code once for each register.
+static __attribute__((noinline)) void activate_each(Lanes *x, i64 count, i64 activation) {
+    for (i64 r = 0; r < count; r++) x[r] = activate(x[r], activation);
 }
 
 // The sums of N rows and a register of columns (or `count`, the last): biased, activated, into `to`, or added to
@@ -184,12 +191,18 @@ static ALWAYS_INLINE void put_products(Lanes (&x)[N], const Operation &o, i64 co
     const i64 apart = stride(o.to, o.outer), activation = o.activation;
     const float alpha = o.alpha;
     to += column;
+    for (i64 r = 0; r < N; r++) x[r] += bias;
+    if (KIND != ADD_PRODUCT && activation != LINEAR && activation != RELU) {
+        Lanes y[N];  // x stays in registers
+        for (i64 r = 0; r < N; r++) y[r] = x[r];
+        activate_each(y, N, activation);
+        for (i64 r = 0; r < N; r++) x[r] = y[r];
+    }
 #pragma GCC unroll 6
     for (i64 r = 0; r < N; r++, to += apart) {
-        x[r] += bias;
         if constexpr (KIND == ADD_PRODUCT)
             write_some(to, alpha == 0 ? x[r] : multiply_add(spread(alpha), read_some(to, count), x[r]), count);
-        else write_some(to, activation == LINEAR ? x[r] : activate(x[r], activation), count);
+        else write_some(to, activation == RELU ? activate(x[r], RELU) : x[r], count);
     }
 }
 

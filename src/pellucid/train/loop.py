@@ -5,8 +5,9 @@ its last line and its last validation, leaves no trace in the progress that is s
 """
 
 import contextlib
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from pellucid.train.tracking import Tracking
 from pellucid.train.update import Learner, check_finite, update
 
 Ended = Literal["steps", "patience"]
+DRAWING = 0.01  # the share of the time that may go into the loss curve, but for its first and its last picture
 
 
 @dataclass
@@ -34,6 +36,8 @@ class Session:
     validate: Callable[[MovingAverage | None], dict[str, float]]  # scores of its weights or, with None, the model's
     tracking: Tracking
     stop_requested: Callable[[], bool] = lambda: False
+    draw_from: float = -math.inf  # when the loss curve may be drawn anew, by time.monotonic()
+    is_behind: bool = False  # the loss curve
 
 
 def train_until_done(session: Session) -> bool:
@@ -159,7 +163,20 @@ def scores_at_end(session: Session) -> dict[str, float]:
 def draw(session: Session) -> None:
     """The loss curve so far."""
     if session.learner.world.is_first:
+        began = time.monotonic()
         draw_loss_curve(session.metrics.read(), session.store.run_folder / "figures" / "loss.png")
+        ended = time.monotonic()
+        session.draw_from, session.is_behind = ended + (ended - began) / DRAWING, False
+
+
+@contextlib.contextmanager
+def drawn_at_end(session: Session) -> Iterator[None]:
+    """However this ends, the loss curve shows all of it then."""
+    try:
+        yield
+    finally:
+        if session.is_behind:
+            draw(session)
 
 
 def validate_and_save(session: Session) -> None:
@@ -171,7 +188,9 @@ def validate_and_save(session: Session) -> None:
     elif progress.step > train.warmup_steps:
         progress.validations_without_gain += 1
     save(session)
-    draw(session)
+    session.is_behind = True
+    if time.monotonic() >= session.draw_from:
+        draw(session)
 
 
 def save(session: Session) -> None:

@@ -48,7 +48,7 @@ from pellucid.train.finish import finish
 from pellucid.train.initialize import initialize_from, source_of
 from pellucid.train.journal import Metrics, Reporter
 from pellucid.train.length import change_length, schedule_of, steps_of, updates_in
-from pellucid.train.loop import Session, belongs, point_to_checkpoints, train_until_done
+from pellucid.train.loop import Session, belongs, drawn_at_end, point_to_checkpoints, train_until_done
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective, check_world, parallelize
 from pellucid.train.stopping import Interrupted, stop_on_signals
@@ -109,7 +109,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
             settle(session)
         introduce(session, out)
         signals = stack.enter_context(stop_on_signals(world))
-        with at_work(session.learner), told_of(session):
+        with at_work(session.learner), told_of(session), drawn_at_end(session):
             session.stop_requested = lambda: bool(signals) or world.is_abandoned
             if not train_until_done(session):
                 raise Interrupted(next(iter(signals), signal.SIGTERM), session.learner.progress.step)
