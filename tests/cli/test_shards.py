@@ -44,11 +44,6 @@ def outputs(folder: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in sorted(found.items()) if not name.startswith(".pellucid")}
 
 
-def interruptible() -> None:
-    """As a terminal starts a process, even where these tests run in the background, which ignores Ctrl+C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 Start = Callable[[Path, Path], "subprocess.Popen[str]"]
 
 
@@ -56,14 +51,16 @@ Start = Callable[[Path, Path], "subprocess.Popen[str]"]
 def start(run: Path) -> Iterator[Start]:
     """Starts a translator of one thread in a process of its own; none outlives the test."""
     started: list[subprocess.Popen[str]] = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes inherit that Ctrl+C is ignored
 
     def start(source: Path, output: Path) -> subprocess.Popen[str]:
         words = ["translate", str(run), "--input", str(source), "--output", str(output)]
         started.append(subprocess.Popen([sys.executable, "-m", "pellucid", *words], stderr=subprocess.PIPE, text=True,
-                                        env=os.environ | {"OMP_NUM_THREADS": "1"}, preexec_fn=interruptible))
+                                        env=os.environ | {"OMP_NUM_THREADS": "1"}))
         return started[-1]
 
     yield start
+    signal.signal(signal.SIGINT, before)
     for process in started:
         process.kill()
         process.wait()
@@ -166,7 +163,7 @@ def test_a_disk_that_fills_up_at_any_flush(cli: Any, run: Path, tmp_path: Path, 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_nothing_torn(cli: Any, run: Path, start: Start, tmp_path: Path, number: int) -> None:
-    source = written(tmp_path / "in", 6, 2000)
+    source = written(tmp_path / "in", 6, 4000)
     process = start(source, tmp_path / "out")
     assert process.stderr
     assert "lines in" in process.stderr.readline()

@@ -27,7 +27,7 @@ TESTS = ["tests/kernels/test_kernels.py", "tests/kernels/test_adam.py", "tests/k
          "tests/engine/test_program.py", "tests/engine/test_engine.py", "tests/engine/test_not_finite.py"]
 # Of the engine's: all steps in one call, and step by step, in each precision; what is left out only repeats them.
 LEFT_OUT = ("not in_fp32_the_engine_finds and not neighbours and not side_by_side and not independent_over_features"
-            " and not empty0 and not empty1")
+            " and not empty0")
 
 
 def require(way: Way) -> None:

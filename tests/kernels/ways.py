@@ -117,7 +117,7 @@ def _chosen() -> Remote:
 
 
 def pytest_configure() -> None:
-    settings.register_profile("ways", max_examples=6, deadline=None)
+    settings.register_profile("ways", max_examples=15, deadline=None)
     settings.load_profile("ways")
     compiled.find_library = _chosen
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from pellucid.errors import CheckpointError
+from pellucid.errors import CheckpointError, NumericalError
 from pellucid.language import columns
 from pellucid.train import loop
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration, read_metrics
+from pellucid.train.update import Learner
 
 
 def test_what_came_after_the_checkpoint_is_forgotten_and_so_is_a_cut_line(tmp_path: Path) -> None:
@@ -111,12 +112,31 @@ def test_the_loss_curve_of_a_run_shows_every_line_there_is(average_last: int, ti
     assert drawn[-1] == read_metrics(tmp_path / "metrics.jsonl")
 
 
-@pytest.mark.parametrize("share", [1e-9, 1e9])
-def test_the_loss_curve_takes_a_share_of_the_time(share: float, tiny: Any, train_through: Any, tmp_path: Path,
+@pytest.mark.parametrize(("share", "stops", "expected"), [
+    (1e-9, (), [2, 8]), (1e-9, (5,), [2, 4, 6, 8]), (1e9, (), [2, 4, 6, 8])])
+def test_the_loss_curve_takes_a_share_of_the_time(share: float, stops: tuple[int, ...], expected: list[int], tiny: Any,
+                                                  train_through: Any, tmp_path: Path,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first picture comes at once, the last one when the run ends; between them as many as there is time for."""
+    """The first picture comes at once, the last one when training stops; between them as many as there is time for."""
     drawn: list[int] = []
     monkeypatch.setattr(loop, "draw_loss_curve", lambda events, path: drawn.append(events[-1]["step"]))
     monkeypatch.setattr(loop, "DRAWING", share)
-    train_through(tiny(train={"steps": 8, "validate_every": 2}), tmp_path)
-    assert drawn == ([2, 8] if share < 1 else [2, 4, 6, 8])
+    train_through(tiny(train={"steps": 8, "validate_every": 2}), tmp_path, stops)
+    assert drawn == expected
+
+
+def test_the_loss_curve_is_drawn_when_training_fails(tiny: Any, train_through: Any, tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, update = list[int](), loop.update
+
+    def fail_at_5(learner: Learner, *rest: Any) -> Any:
+        if learner.progress.step == 5:
+            raise NumericalError("the loss is no number")
+        return update(learner, *rest)
+
+    monkeypatch.setattr(loop, "draw_loss_curve", lambda events, path: drawn.append(events[-1]["step"]))
+    monkeypatch.setattr(loop, "DRAWING", 1e-9)
+    monkeypatch.setattr(loop, "update", fail_at_5)
+    with pytest.raises(NumericalError):
+        train_through(tiny(train={"steps": 8, "validate_every": 2}), tmp_path)
+    assert drawn == [2, 4]

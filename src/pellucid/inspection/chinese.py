@@ -39,7 +39,7 @@ CHINESE = {
         "在本页上它们是文字，用读者自己的字体显示。",
     "sentence {number} of {count}": "第 {number} 句，共 {count} 句",
     "heads on {pairs:,} {split} pairs": "在 {pairs:,} 对{split}数据上测量各个头",
-    "each head left out in turn: {done:,} of {pairs:,} pairs": "依次去掉每个头：{pairs:,} 对中的 {done:,} 对",
+    "leaving out {name}, head {number}": "去掉{name}的第 {number} 个头",
     "The heads were not measured: --pairs 0 asked for none.": "没有测量各个头：--pairs 0 要求不测量。",
     "The heads could not be measured: {reason}.": "无法测量各个头：{reason}。",
     "Measured on the first {pairs:,} pairs of the {split} data with their given targets, entropy and distance on the "

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.data.batching import pad
-from pellucid.inspection.chinese import told
+from pellucid.inspection.chinese import named, told
 from pellucid.inspection.examples import Ids, attend
-from pellucid.inspection.record import attentions, from_layer_of, layers_kept, spoken, without_head
+from pellucid.inspection.record import attentions, spoken, without_head
 from pellucid.model.classifier import Classifier
 from pellucid.model.transformer import Transformer
 from pellucid.runs.generate import score_targets
@@ -77,23 +77,19 @@ def entropy_and_distance(run: Run, pairs: Sequence[Pair]) -> tuple[HeadTable, He
 def importance(run: Run, pairs: Sequence[Pair], progress: Callable[[str], None]) -> tuple[HeadTable, float]:
     """What the loss gains, in nats a target token, when one head is left out (Michel et al. 2019), and the loss of the
     whole model; no head is trained to do without another."""
-    names, heads = tuple(attentions(run.model)), run.config.model.n_heads
-    whole, tokens = torch.zeros(2, len(pairs), dtype=torch.float64)
-    change = torch.zeros(len(names), heads, len(pairs), dtype=torch.float64)
-    done = 0
-    for group in length_groups([max(len(a), len(b)) for a, b in pairs], run.config.decode.batch_tokens):
-        some = [pairs[i] for i in group]
-        with layers_kept(run.model) as kept:
-            whole[group], tokens[group] = losses(run, some)
-        for row, name in enumerate(names):
-            for head in range(heads):
-                with without_head(run.model, name, head), from_layer_of(run.model, name, kept):
-                    change[row, head, group] = losses(run, some)[0] - whole[group]
-        done += len(group)
-        progress(told("each head left out in turn: {done:,} of {pairs:,} pairs").format(done=done, pairs=len(pairs)))
-    values = change.sum(-1) / tokens.sum()
-    errors = (change - values[..., None] * tokens).square().sum(-1).sqrt() / tokens.sum()  # of a ratio of two sums
-    return HeadTable(names, values.float(), errors.float()), float(whole.sum() / tokens.sum())
+    whole, tokens = losses(run, pairs)
+    heads = run.config.model.n_heads
+    names = tuple(attentions(run.model))
+    values, errors = torch.zeros(len(names), heads), torch.zeros(len(names), heads)
+    for row, name in enumerate(names):
+        for head in range(heads):
+            progress(told("leaving out {name}, head {number}").format(name=named(spoken(name)), number=head + 1))
+            with without_head(run.model, name, head):
+                change = losses(run, pairs)[0] - whole
+            mean = change.sum() / tokens.sum()
+            spread = (change - mean * tokens).square().sum().sqrt()  # of a ratio of two sums over sentences
+            values[row, head], errors[row, head] = mean, spread / tokens.sum()
+    return HeadTable(names, values, errors), float(whole.sum() / tokens.sum())
 
 
 @torch.inference_mode()

@@ -2,7 +2,6 @@
 slowed."""
 
 import contextlib
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.nn.multi_head_attention import MultiHeadAttention
-
-_LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+")
 
 
 @contextlib.contextmanager
@@ -56,41 +53,6 @@ def without_head(model: nn.Module, name: str, head: int) -> Iterator[None]:
         yield
     finally:
         hook.remove()
-
-
-Layers = dict[str, list[Tensor]]  # of each layer of the stacks what it gave, call by call
-
-
-@contextlib.contextmanager
-def layers_kept(model: nn.Module) -> Iterator[Layers]:
-    """While this lasts, what each layer of `model` gives is kept under its name, such as ``decoder.layers.0``."""
-    kept: Layers = {name: [] for name, _ in model.named_modules() if _LAYER.fullmatch(name)}
-
-    def keep(of_layer: list[Tensor]) -> Any:
-        return lambda layer, inputs, output: of_layer.append(output)
-
-    hooks = [model.get_submodule(name).register_forward_hook(keep(of_layer)) for name, of_layer in kept.items()]
-    try:
-        yield kept
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@contextlib.contextmanager
-def from_layer_of(model: nn.Module, name: str, kept: Layers) -> Iterator[None]:
-    """While this lasts, the layers before the one of the attention `name` give what they gave, and reckon nothing: to
-    be called with the same inputs in the same order."""
-    layers = list(kept)
-    before = layers[: next((i for i, layer in enumerate(layers) if name.startswith(f"{layer}.")), 0)]
-    for layer in before:
-        given = iter(kept[layer])
-        vars(model.get_submodule(layer))["forward"] = lambda *inputs, given=given: next(given)
-    try:
-        yield
-    finally:
-        for layer in before:
-            del vars(model.get_submodule(layer))["forward"]
 
 
 def attentions(model: nn.Module) -> dict[str, MultiHeadAttention]:
