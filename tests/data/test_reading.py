@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import math
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.config import TokenizerConfig
-from pellucid.data.cropping import cropped_rows
+from pellucid.data.cropping import cropping
 from pellucid.data.reading import (
     Question,
     Reference,
@@ -27,6 +29,7 @@ from pellucid.data.reading import (
     span_of,
     windows_of,
 )
+from pellucid.data.rivals import MOST, rivals_of
 from pellucid.data.squad import read_squad
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
@@ -53,23 +56,35 @@ def test_windows_cover_the_passage_and_each_fits(question: int, passage: int, li
     assert len(windows) == 1 or windows[-1][1] > windows[-2][1]
 
 
-@given(st.integers(1, 20), st.integers(1, 300), st.integers(44, 90), st.booleans(), st.data())
-def test_a_piece_of_a_passage_holds_its_answer(asked: int, length: int, limit: int, is_answered: bool,
+def asked_of(length: int, asked: int, first: int = 1000) -> tuple[Units, Units]:
+    """A question and a passage, of tokens that are all different."""
+    return (Units([100 + i for i in range(asked)], [(i, i + 1) for i in range(asked)]),
+            Units([first + i for i in range(length)], [(i, i + 1) for i in range(length)]))
+
+
+@given(st.integers(1, 20), st.integers(1, 300), st.integers(44, 90), st.booleans(), st.booleans(), st.data())
+def test_a_piece_of_a_passage_holds_its_answer(asked: int, length: int, limit: int, is_answered: bool, is_alone: bool,
                                                data: st.DataObject) -> None:
-    question = Units([100 + i for i in range(asked)], [(i, i + 1) for i in range(asked)])
-    passage = Units([1000 + i for i in range(length)], [(i, i + 1) for i in range(length)])
+    question, passage = asked_of(length, asked)
     row = row_of(question, passage, limit)
     start = data.draw(st.integers(0, length - 1))
     span = span_in(row, passage, Reference("x" * data.draw(st.integers(1, 5)), start)) if is_answered else (0, 0)
     if span is None:
         return
-    (ids,), ((number,),) = cropped_rows([row.ids], [[pack_span(*span)]], Random(data.draw(st.integers(0, 99))))
-    room = min(length, limit - asked - 2)
-    piece, beside = ids[asked + 2 : asked + 2 + room], ids[asked + 2 + room :]
+    rows, spans = [row.ids], [[pack_span(*span)]]
+    if not is_alone:
+        rows.append(row_of(question, asked_of(data.draw(st.integers(2, 300)), asked, 5000)[1], limit).ids)
+        spans.append([pack_span(0, 0)])
+    cropped, numbers = cropping(limit)(rows, spans, Random(data.draw(st.integers(0, 99))))
+    ids, number, room = cropped[0], numbers[0][0], limit - asked - 2
+    piece, beside = ids[asked + 2 : asked + 2 + min(length, room)], ids[asked + 2 + min(length, room) :]
     assert ids[: asked + 2] == row.ids[: asked + 2]
-    assert piece == list(range(piece[0], piece[0] + room)), "a piece without a gap, and full"
+    assert piece == list(range(piece[0], piece[0] + min(length, room))), "a piece without a gap, and full"
+    assert is_alone or beside, "there is always another piece where there is another passage"
     if beside:
-        assert beside == [EOS, *range(beside[1], beside[1] + room)], "another one, as long"
+        assert beside == [EOS, *range(beside[1], beside[1] + len(beside) - 1)], "another one without a gap"
+        assert len(beside) == 1 + room or beside[1] >= 5000
+        assert len(beside) <= 1 + room
     first, last = span_of(number)
     assert ids[first : last + 1] == row.ids[span[0] : span[1] + 1], "the answer, or bos"
     if is_answered:
@@ -79,14 +94,46 @@ def test_a_piece_of_a_passage_holds_its_answer(asked: int, length: int, limit: i
 
 
 def test_pieces_differ_from_epoch_to_epoch_and_reach_everywhere() -> None:
-    passage = Units(list(range(1000, 1200)), [(i, i + 1) for i in range(200)])
-    row = row_of(Units([100], [(0, 1)]), passage, 63)
+    question, passage = asked_of(200, 1)
+    row = row_of(question, passage, 63)
     span = span_in(row, passage, Reference("x", 100))
     assert span is not None
-    begins = {cropped_rows([row.ids], [[pack_span(*span)]], Random(seed))[0][0][3] - 1000 for seed in range(2000)}
-    assert begins == set(range(41, 101)), "from where the answer comes last to where it comes first"
-    beside = {cropped_rows([row.ids], [[pack_span(*span)]], Random(seed))[0][0][64] - 1000 for seed in range(2000)}
-    assert beside == {*range(41), *range(101, 141)}, "from the passage's first token to its last"
+    rows, spans = [row.ids, row_of(question, asked_of(90, 1, 5000)[1], 63).ids], [[pack_span(*span)], [pack_span(0, 0)]]
+    drawn = [cropping(63)(rows, spans, Random(seed))[0][0] for seed in range(4000)]
+    assert {ids[3] - 1000 for ids in drawn} == set(range(41, 101)), "from where the answer comes last to first"
+    beside = {ids[64] for ids in drawn}
+    assert {i - 1000 for i in beside if i < 5000} == {*range(41), *range(101, 141)}, "from the first token to the last"
+    assert {i - 5000 for i in beside if i >= 5000} == set(range(31)), "of the other passage likewise"
+    assert 0.45 < sum(ids[64] < 5000 for ids in drawn) / len(drawn) < 0.55, "of each passage every other time"
+
+
+TOKENS = st.lists(st.integers(4, 7), max_size=12)
+
+
+@given(st.lists(st.tuples(TOKENS, TOKENS), min_size=1, max_size=9), st.integers(0, 99))
+def test_rivals_are_the_other_passages_that_fit_best(rows: list[tuple[list[int], list[int]]], seed: int) -> None:
+    questions, passages = [question for question, _ in rows], [passage for _, passage in rows]
+    others = list(dict.fromkeys(map(tuple, passages)))
+    counts = [Counter(pairwise(other)) for other in others]
+    average = sum(count.total() for count in counts) / len(others)
+
+    def fits(question: list[int], number: int) -> float:
+        score = 0.0
+        for pair in set(pairwise(question)) & counts[number].keys():
+            holders = sum(pair in count for count in counts)
+            rarity = math.log(1 + (len(others) - holders + 0.5) / (holders + 0.5))
+            often, long = counts[number][pair], counts[number].total() / average
+            score += rarity * often / (often + 1.2 * (0.25 + 0.75 * long))
+        return score
+
+    for (question, passage), rival in zip(rows, rivals_of(questions, passages, Random(seed)), strict=True):
+        if len(others) == 1 or max(map(len, others)) < 2:
+            assert not rival
+            continue
+        assert tuple(rival) != tuple(passage)
+        scores = {other: fits(question, number) for number, other in enumerate(others) if other != tuple(passage)}
+        better = sum(score > scores[tuple(rival)] + 1e-5 for score in scores.values())
+        assert better < MOST
 
 
 @pytest.mark.parametrize("kind", KINDS)

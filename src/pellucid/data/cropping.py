@@ -1,43 +1,73 @@
 """A window of a passage that holds the answer and one that does not, drawn anew in each epoch.
 
-A reader learns from a question and two pieces of its passage: in one stands the answer, at any place of the piece, in
-the other nothing of it. One softmax is over the places of both (shared normalisation: Clark and Gardner 2018): without
-the second the scores of a window would say where in it an answer is most likely, but not whether another window has a
-better one. Of long passages this is a part of the tokens that all windows have: as much sooner an epoch is over, and no
-answer stands at one place in all of them. Passages that fit into a window are left as they are.
+A reader learns from a question and two pieces of text. In one, of its own passage, stands the answer, at any place of
+the piece; the other is without it: every other time of the same passage, else of another that fits the question, as
+those do that a search brings (rivals.py). One softmax is over the places of both (shared normalisation: Clark and
+Gardner 2018): without the second the scores of a window would say where in it an answer is most likely, but not whether
+another window has a better one. Of long passages this is a part of the tokens that all windows have: as much sooner an
+epoch is over, and no answer stands at one place in all of them.
 """
 
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import NamedTuple
 
 from pellucid.data.reading import pack_span, span_of, step_of
-from pellucid.data.tokenizers.interface import EOS
+from pellucid.data.rivals import rivals_of
+from pellucid.data.tokenizers.interface import BOS, EOS
 
 Rows = list[list[int]]
 
 
-def cropped_rows(sources: Rows, targets: Rows, random: Random) -> tuple[Rows, Rows]:
-    """Rows as data/reading.py has them, each with its span → the same questions, each with at most two windows."""
-    pairs = [_cropped(ids, span, random) for ids, (span,) in zip(sources, targets, strict=True)]
-    return [ids for ids, _ in pairs], [[span] for _, span in pairs]
+def cropping(limit: int) -> Callable[[Rows, Rows, Random], tuple[Rows, Rows]]:
+    """Rows as data/reading.py has them, with windows of `limit` ids, each with its span → the same questions, each with
+    two windows; with one where there is no other passage and the own one fits into it."""
+
+    def draw(sources: Rows, targets: Rows, random: Random) -> tuple[Rows, Rows]:
+        rows = [_apart(ids, span, limit) for ids, (span,) in zip(sources, targets, strict=True)]
+        rivals = rivals_of([row.question for row in rows], [row.passage for row in rows], random)
+        drawn = [_cropped(row, rival, limit, random) for row, rival in zip(rows, rivals, strict=True)]
+        return [ids for ids, _ in drawn], [[span] for _, span in drawn]
+
+    return draw
 
 
-def _cropped(ids: list[int], span: int, random: Random) -> tuple[list[int], int]:
+class _Row(NamedTuple):
+    """A row taken apart: the tokens of the question and of the passage, and the first and the last of the latter that
+    are the answer, if there is one."""
+
+    question: list[int]
+    passage: list[int]
+    answer: tuple[int, int] | None
+
+
+def _apart(ids: list[int], span: int, limit: int) -> _Row:
     separators = [place for place, token in enumerate(ids) if token == EOS]
-    if len(separators) == 1:
-        return ids, span
-    begin, room = separators[0] + 1, separators[1] - separators[0] - 1  # the first of several windows is full
-    step = step_of(room)
+    step = step_of(limit - separators[0] - 1)
     passage = [token for place in separators[:-1] for token in ids[place + 1 : place + 1 + step]]
     passage += ids[separators[-1] + 1 :]
-    begins = range(len(passage) - room + 1)  # where a full window may begin
-    own, others = random.choice(begins), list(begins)
     first, last = span_of(span)
-    if last > 0:  # else it is "no answer", and every window is without it
-        window = max(number for number, place in enumerate(separators) if place < first)
-        moved = window * step - separators[window] - 1
-        first, last = first + moved, last + moved
+    if last == 0:
+        return _Row(ids[1 : separators[0]], passage, None)
+    window = max(number for number, place in enumerate(separators) if place < first)
+    moved = window * step - separators[window] - 1
+    return _Row(ids[1 : separators[0]], passage, (first + moved, last + moved))
+
+
+def _cropped(row: _Row, rival: Sequence[int], limit: int, random: Random) -> tuple[list[int], int]:
+    begin = len(row.question) + 2
+    room = limit - begin
+    begins = range(max(1, len(row.passage) - room + 1))  # where a full window may begin, or the only one
+    if row.answer is None:  # every window is without it
+        own, others, span = random.choice(begins), list(begins)[1:] and list(begins), pack_span(0, 0)
+    else:
+        first, last = row.answer
         own = random.choice([at for at in begins if at <= first and last < at + room])
         others = [at for at in begins if last < at or at + room <= first]
         span = pack_span(begin + first - own, begin + last - own)
-    beside = [EOS, *passage[(at := random.choice(others)) : at + room]] if others else []
-    return ids[:begin] + passage[own : own + room] + beside, span
+    if rival and (not others or random.random() < 0.5):
+        at = random.randrange(max(1, len(rival) - room + 1))
+        beside = [EOS, *rival[at : at + room]]
+    else:
+        beside = [EOS, *row.passage[(at := random.choice(others)) : at + room]] if others else []
+    return [BOS, *row.question, EOS, *row.passage[own : own + room], *beside], span

@@ -20,7 +20,7 @@ from pellucid.cache import cache_folder
 from pellucid.config import RunConfig
 from pellucid.data.blocks import BLOCK, SIDES, WINDOW
 from pellucid.data.corpus import Corpus, Examples, Sequences
-from pellucid.data.cropping import cropped_rows
+from pellucid.data.cropping import cropping
 from pellucid.data.mixture import Mixed
 from pellucid.data.span_corruption import corrupt_rows, sentinels_for
 from pellucid.data.subword_sampling import SubwordSampling
@@ -44,7 +44,7 @@ def training_examples(corpus: Corpus, tokenizers: Tokenizers, config: RunConfig)
     if config.data.objective == "span_corruption":
         draws.append(corrupt_rows)
     if config.task == "reading":
-        draws.append(cropped_rows)
+        draws.append(cropping(config.model.max_length))
     examples = Mixed(corpus, config.seed) if corpus.weights else corpus
     return Drawn(examples, draws, config.seed) if draws else examples
 
