@@ -5,7 +5,7 @@ the piece; the other is without it: every other time of the same passage, else o
 those do that a search brings (rivals.py). One softmax is over the places of both (shared normalisation: Clark and
 Gardner 2018): without the second the scores of a window would say where in it an answer is most likely, but not whether
 another window has a better one. Of long passages this is a part of the tokens that all windows have: as much sooner an
-epoch is over, and no answer stands at one place in all of them.
+epoch is over, and no answer stands at one place in all of them. Passages that fit into a window are left as they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ Rows = list[list[int]]
 
 def cropping(limit: int) -> Callable[[Rows, Rows, Random], tuple[Rows, Rows]]:
     """Rows as data/reading.py has them, with windows of `limit` ids, each with its span → the same questions, each with
-    two windows; with one where there is no other passage and the own one fits into it."""
+    at most two windows."""
 
     def draw(sources: Rows, targets: Rows, random: Random) -> tuple[Rows, Rows]:
         rows = [_apart(ids, span, limit) for ids, (span,) in zip(sources, targets, strict=True)]
@@ -58,16 +58,16 @@ def _cropped(row: _Row, rival: Sequence[int], limit: int, random: Random) -> tup
     begin = len(row.question) + 2
     room = limit - begin
     begins = range(max(1, len(row.passage) - room + 1))  # where a full window may begin, or the only one
-    if row.answer is None:  # every window is without it
-        own, others, span = random.choice(begins), list(begins)[1:] and list(begins), pack_span(0, 0)
-    else:
+    own, others, span = random.choice(begins), list(begins), pack_span(0, 0)  # without an answer
+    if row.answer is not None:
         first, last = row.answer
         own = random.choice([at for at in begins if at <= first and last < at + room])
         others = [at for at in begins if last < at or at + room <= first]
         span = pack_span(begin + first - own, begin + last - own)
-    if rival and (not others or random.random() < 0.5):
-        at = random.randrange(max(1, len(rival) - room + 1))
-        beside = [EOS, *rival[at : at + room]]
+    if len(begins) == 1:
+        beside = list[int]()
+    elif rival and (not others or random.random() < 0.5):
+        beside = [EOS, *rival[(at := random.randrange(max(1, len(rival) - room + 1))) : at + room]]
     else:
         beside = [EOS, *row.passage[(at := random.choice(others)) : at + room]] if others else []
     return [BOS, *row.question, EOS, *row.passage[own : own + room], *beside], span
