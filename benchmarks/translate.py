@@ -1,10 +1,9 @@
 """A file translated from the command line, beside CTranslate2: `python -m benchmarks.translate RUN --source F`.
 
 The whole job, each time in a process of its own: start, load, read the lines, tokenise, decode, write. Ours is
-`pellucid translate`; theirs a short program with CTranslate2's Python interface and SentencePiece, on the same weights
-(the run must have a shared SentencePiece vocabulary and an architecture that `benchmarks/convert.py` knows). The jobs
-take turns; seconds are medians. A first translation of ours, which packs the weights, goes before, as their conversion
-does.
+`pellucid translate`; theirs a short program with CTranslate2's Python interface and SentencePiece, on what `pellucid
+export --to ctranslate2` makes of the run, which must have a vocabulary of SentencePiece. The jobs take turns; seconds
+are medians. A first translation of ours, which packs the weights, goes before, as their export does.
 
 Needs ctranslate2 4.8.5 (`pip install ctranslate2==4.8.5`).
 """
@@ -22,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
-from benchmarks.convert import to_ctranslate2
-from benchmarks.decode_cases import run_case
+from pellucid.interop.ctranslate2 import export
 from pellucid.runs.run import load
 
 PENALTY = "0.6"
@@ -37,7 +35,7 @@ with open(source, encoding="utf-8") as file:
     lines = [line.rstrip("\\n") for line in file]
 if lowercase == "True":
     lines = [line.lower() for line in lines]
-rows = [[*row, "</s>"] for row in processor.encode(lines, out_type=str)]
+rows = processor.encode(lines, out_type=str)
 found = translator.translate_batch(rows, beam_size=int(beam), length_penalty=float(penalty), max_batch_size=1024,
                                    batch_type="tokens", max_decoding_length=100)
 with open(output, "w", encoding="utf-8") as file:
@@ -46,12 +44,10 @@ with open(output, "w", encoding="utf-8") as file:
 
 
 def prepare(run: Path, folder: Path) -> list[str]:
-    """Converts the run for CTranslate2; what their program is told of it."""
-    case, tokenizers = run_case(run, None, 1), load(run).tokenizers
-    pieces = tokenizers.source.pieces(range(tokenizers.source.size))
-    to_ctranslate2(case.sizes, case.weights(), folder / "ctranslate2", words=pieces)
-    model = next((run / "tokenizer").glob("*.model"))
-    return [str(folder / "ctranslate2"), str(model), str(tokenizers.config.lowercase)]
+    """Exports the run for CTranslate2; what their program is told of it."""
+    export(run, folder / "ctranslate2")
+    lowercase = str(load(run).tokenizers.config.lowercase)
+    return [str(folder / "ctranslate2"), str(folder / "ctranslate2" / "source.spm"), lowercase]
 
 
 def jobs_of(run: Path, source: str, folder: Path) -> dict[str, tuple[list[str], Path]]:
