@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from pellucid.data.reading import pack_span, span_of, step_of
-from pellucid.data.rivals import rivals_of
+from pellucid.data.rivals import Rivals
 from pellucid.data.tokenizers.interface import BOS, EOS
 
 Rows = list[list[int]]
@@ -25,8 +25,11 @@ def cropping(limit: int) -> Callable[[Rows, Rows, Random], tuple[Rows, Rows]]:
 
     def draw(sources: Rows, targets: Rows, random: Random) -> tuple[Rows, Rows]:
         rows = [_apart(ids, span, limit) for ids, (span,) in zip(sources, targets, strict=True)]
-        rivals = rivals_of([row.question for row in rows], [row.passage for row in rows], random)
-        drawn = [_cropped(row, rival, limit, random) for row, rival in zip(rows, rivals, strict=True)]
+        if all(row.fits(limit) for row in rows):
+            return sources, targets
+        rivals = Rivals([row.passage for row in rows])
+        drawn = [(ids, span) if row.fits(limit) else _cropped(row, rivals, limit, random)
+                 for row, ids, (span,) in zip(rows, sources, targets, strict=True)]
         return [ids for ids, _ in drawn], [[span] for _, span in drawn]
 
     return draw
@@ -39,6 +42,10 @@ class _Row(NamedTuple):
     question: list[int]
     passage: list[int]
     answer: tuple[int, int] | None
+
+    def fits(self, limit: int) -> bool:
+        """Whether one window has the whole passage."""
+        return len(self.question) + 2 + len(self.passage) <= limit
 
 
 def _apart(ids: list[int], span: int, limit: int) -> _Row:
@@ -54,20 +61,19 @@ def _apart(ids: list[int], span: int, limit: int) -> _Row:
     return _Row(ids[1 : separators[0]], passage, (first + moved, last + moved))
 
 
-def _cropped(row: _Row, rival: Sequence[int], limit: int, random: Random) -> tuple[list[int], int]:
+def _cropped(row: _Row, rivals: Rivals, limit: int, random: Random) -> tuple[list[int], int]:
     begin = len(row.question) + 2
     room = limit - begin
-    begins = range(max(1, len(row.passage) - room + 1))  # where a full window may begin, or the only one
-    own, others, span = random.choice(begins), list(begins), pack_span(0, 0)  # without an answer
+    begins = range(len(row.passage) - room + 1)  # where a full window may begin
+    own, others, span = random.choice(begins), list(begins), pack_span(0, 0)  # every window is without an answer
     if row.answer is not None:
         first, last = row.answer
         own = random.choice([at for at in begins if at <= first and last < at + room])
         others = [at for at in begins if last < at or at + room <= first]
         span = pack_span(begin + first - own, begin + last - own)
-    if len(begins) == 1:
-        beside = list[int]()
-    elif rival and (not others or random.random() < 0.5):
-        beside = [EOS, *rival[(at := random.randrange(max(1, len(rival) - room + 1))) : at + room]]
-    else:
-        beside = [EOS, *row.passage[(at := random.choice(others)) : at + room]] if others else []
-    return [BOS, *row.question, EOS, *row.passage[own : own + room], *beside], span
+    beside: Sequence[int] = row.passage
+    if found := rivals.of(row.question, row.passage) if not others or random.random() < 0.5 else []:
+        beside = random.choice(found)
+        others = list(range(max(1, len(beside) - room + 1)))
+    ids = [BOS, *row.question, EOS, *row.passage[own : own + room]]
+    return ids + ([EOS, *beside[(at := random.choice(others)) : at + room]] if others else []), span

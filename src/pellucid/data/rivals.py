@@ -1,45 +1,50 @@
 """Passages that fit a question and are not its own, told from ids: what a search brings beside the right one.
 
-By BM25 as in retrieve/bm25.py, two neighbouring tokens a term.
+By BM25 with the constants of retrieve/bm25.py, two neighbouring tokens a term.
 """
 
 from collections.abc import Sequence
-from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 MOST = 5  # of a question, the best: as many as are read when it is asked of an index
-Rows = list[list[int]]
+_K1, _B = 1.2, 0.75
 
 
-def rivals_of(questions: Rows, passages: Rows, random: Random) -> list[Sequence[int]]:
-    """For each question one of the `MOST` passages that fit it best, of those that are others than its own; empty where
-    there is none, or no passage has two tokens.
+class Rivals:
+    """Finds them.
 
     Args:
-        questions: the tokens of each.
-        passages: the tokens of the passage of each; many may be the same.
+        passages: the tokens of each; the same one may come often, and counts once.
     """
-    import bm25s
 
-    numbers = dict[tuple[int, ...], int]()
-    own = [numbers.setdefault(tuple(passage), len(numbers)) for passage in passages]
-    others, most = list(numbers), min(MOST, len(numbers) - 1)
-    terms = [_terms(passage) for passage in others]
-    known, places = np.unique(np.concatenate(terms), return_inverse=True)
-    if not most or not len(known):
-        return [()] * len(questions)
-    bounds = np.cumsum([len(some) for some in terms])[:-1]
-    index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
-    index.index((np.split(places, bounds), {place: place for place in range(len(known))}), show_progress=False)
-    found = list[Sequence[int]]()
-    for question, number in zip(questions, own, strict=True):
+    def __init__(self, passages: Sequence[Sequence[int]]) -> None:
+        import bm25s
+
+        self._numbers: dict[tuple[int, ...], int] = {}
+        for passage in passages:
+            self._numbers.setdefault(tuple(passage), len(self._numbers))
+        self._passages = list(self._numbers)
+        terms = [_terms(passage) for passage in self._passages]
+        self._known, places = np.unique(np.concatenate(terms), return_inverse=True)
+        self._index = bm25s.BM25(method="lucene", k1=_K1, b=_B)
+        if len(self._known):
+            bounds = np.cumsum([len(some) for some in terms])[:-1]
+            vocabulary = {place: place for place in range(len(self._known))}
+            self._index.index((np.split(places, bounds), vocabulary), show_progress=False)
+
+    def of(self, question: Sequence[int], own: Sequence[int]) -> list[Sequence[int]]:
+        """The `MOST` passages that fit a question best, or as many as there are, without `own`, which is one of them;
+        none where no passage has two tokens."""
+        most = min(MOST, len(self._passages) - 1)
+        if not most or not len(self._known):
+            return []
         asked = np.unique(_terms(question))
-        scores = index.get_scores_from_ids(np.flatnonzero(np.isin(known, asked, assume_unique=True)))
-        scores[number] = -1
-        found.append(others[random.choice(np.argpartition(-scores, most - 1)[:most])])
-    return found
+        places = np.searchsorted(self._known, asked).clip(max=len(self._known) - 1)
+        scores = self._index.get_scores_from_ids(places[self._known[places] == asked])
+        scores[self._numbers[tuple(own)]] = -1
+        return [self._passages[number] for number in np.argpartition(-scores, most - 1)[:most]]
 
 
 def _terms(ids: Sequence[int]) -> NDArray[np.int64]:
