@@ -164,6 +164,19 @@ def test_killed_at_random_moments_the_study_ends_with_the_same_table(study: Make
     assert tables[0] == tables[1]
 
 
+def test_what_a_killed_writer_left_is_no_run(study: Make, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(study(TWO), out)
+    before = (out / "results.csv").read_text()
+    for path in [*(out / "outcomes").iterdir(), *(out / "runs").iterdir()]:
+        path.rename(path.with_name(f".tmp-{'0' * 32}-{path.name}"))
+    (out / "calls.txt").unlink()
+    run(study(TWO), out)
+    assert len(calls(out)) == 8
+    assert not [call for call in calls(out) if ".tmp-" in call]
+    assert (out / "results.csv").read_text() == before
+
+
 def test_the_time_left_is_what_like_runs_took() -> None:
     took = Outcome(seconds={"train": 8.0, "test": 2.0})
     other = Outcome(seconds={"train": 20.0})

@@ -60,8 +60,8 @@ def plan(study: Study, cells: list[Cell], out: Path) -> list[Planned]:
 
 def _planned(study: Study, cell: Cell, config: RunConfig, out: Path) -> Planned:
     key = key_of(config, study.budget)
-    known = next((path.stem for path in (out / "outcomes").glob(f"*-{key}.json")), None)
-    name = known or next((path.name for path in (out / "runs").glob(f"*-{key}")), None)
+    known = next((path.stem for path in (out / "outcomes").glob(f"[!.]*-{key}.json")), None)  # no killed writer's
+    name = known or next((path.name for path in (out / "runs").glob(f"[!.]*-{key}")), None)
     name = name or folder_name(cell.label, config, study.budget)
     folder = out / "runs" / name
     commands = {"train": ["pellucid", "train", study.base, "--out", str(folder), "--json", *own.words(),

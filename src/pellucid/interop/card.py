@@ -28,7 +28,7 @@ def model_card(run: Run, folder: Path, what: str, notes: Sequence[str], use: str
 def _scores(folder: Path) -> list[str]:
     """A row of the table for each score that was measured."""
     rows = []
-    for path in sorted((folder / "evaluation").glob("*.json")):
+    for path in sorted((folder / "evaluation").glob("[!.]*.json")):
         report = _read(path)
         interval = report.get("interval")
         for name in _SCORES:
