@@ -92,6 +92,20 @@ def test_the_library_is_the_same_wherever_it_is_asked_for() -> None:
     assert not calls.serve(torch.zeros(1))  # looking for it loads nothing
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a process cannot be held to processors here")
+def test_no_more_threads_than_processors_that_it_may_use(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = os.sched_getaffinity(0)
+    try:
+        for count in range(1, len(before) + 1):
+            os.sched_setaffinity(0, sorted(before)[:count])
+            library = find_anew()
+            assert isinstance(library, Library)
+            assert library.most_threads == count
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def test_what_was_compiled_once_is_taken_the_next_time(compiler: Compiler) -> None:
     first, second = find_anew(), find_anew()
     assert isinstance(first, Library)

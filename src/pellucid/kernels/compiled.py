@@ -83,7 +83,7 @@ class Library:
             function.argtypes, function.restype = arguments, None
             self.functions[function_name] = function
         library.most_threads.restype = c_int64
-        self.most_threads = int(library.most_threads())  # the processors there are, or $OMP_NUM_THREADS
+        self.most_threads = int(library.most_threads())  # the processors this process may use, or $OMP_NUM_THREADS
 
     def call(self, name: str, *arguments: Any) -> None:
         """Calls a function by its name."""

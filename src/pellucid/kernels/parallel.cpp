@@ -9,6 +9,9 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #endif
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 namespace {
 
@@ -95,10 +98,16 @@ class Pool {
 Pool *pool = new Pool;
 thread_local i64 told = 0;
 
+// Those that this process may use, or $OMP_NUM_THREADS. More threads than that would wait for each other by turns.
 i64 processors() {
     const char *wanted = getenv("OMP_NUM_THREADS");
     i64 count = wanted ? strtol(wanted, nullptr, 10) : 0;
-    return count > 0 ? count : (i64)std::thread::hardware_concurrency();
+    if (count > 0) return count;
+#if defined(__linux__)
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+#endif
+    return (i64)std::thread::hardware_concurrency();
 }
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -136,5 +145,5 @@ void run_together(i64 threads, void (*task)(Member &, void *), void *argument) {
 // For the thread that calls, and no other.
 extern "C" void use_threads(i64 count) { told = count > 1 ? count : 1; }
 
-// How many threads a function takes unless told otherwise: the processors there are, or $OMP_NUM_THREADS.
+// How many threads a function takes unless told otherwise.
 extern "C" i64 most_threads() { return processors() > 1 ? processors() : 1; }
