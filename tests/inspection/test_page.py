@@ -44,9 +44,11 @@ def test_labels_lie_so_that_they_can_be_read(labels: list[str], expected: list[s
 def labels_drawn(monkeypatch: pytest.MonkeyPatch, tokens: list[str]) -> list[tuple[str, float]]:
     """The labels below the columns of a picture of attention, and by how many degrees they are turned."""
     figures: list[Any] = []
-    monkeypatch.setattr("pellucid.inspection.figures.as_png", figures.append)
+    monkeypatch.setattr("pellucid.inspection.figures.as_cut_png", figures.append)
     attention_maps([torch.eye(len(tokens))], tokens, tokens, ["head 1"], "title")
-    return [(label.get_text(), label.get_rotation()) for label in figures[0].axes[0].get_xticklabels()]
+    texts = figures[0].axes[0].texts
+    first = next(i for i, label in enumerate(texts) if label.get_text() in ("while reading", "读取时")) + 1
+    return [(label.get_text(), label.get_rotation()) for label in texts[first: first + len(tokens)]]
 
 
 def test_chinese_words_are_written_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pellucid.errors import ConfigError
@@ -18,6 +20,7 @@ from pellucid.inspection.style import (
     DIVERGING,
     SEQUENTIAL,
     Lie,
+    as_cut_png,
     as_png,
     drawing,
     drawn,
@@ -25,12 +28,14 @@ from pellucid.inspection.style import (
     ink,
     letters,
     lie_of,
+    stand,
 )
 from pellucid.model.transformer import Transformer
 from pellucid.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Text
 
 _WIDEST = 14.0  # inches that the maps of one row may take
 _BAR, _GAP, _ABOVE = 0.16, 0.2, 0.45  # inches: the width of a colour bar, and what is beside and above a map
@@ -54,7 +59,12 @@ def draw_cross_attention(run: Run, source: str, target: str, path: Path) -> None
 
 def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequence[str], names: Sequence[str],
                    title: str) -> bytes:
-    """Attention weights [T, S] side by side, as a PNG: a row is the token on its left, and looks at the columns."""
+    """Attention weights [T, S] side by side, as a PNG: a row is the token on its left, and looks at the columns.
+
+    All maps are images in one pair of axes whose unit is the inch, and each label is a text there: axes of their own
+    with their ticks would take three times as long.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     assert all(matrix.shape == (len(rows), len(columns)) for matrix in maps)
@@ -62,44 +72,80 @@ def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequenc
     wide, high = max(1.6, cell * len(columns)), max(0.6, cell * len(rows))
     across = max(1, min(4, len(maps), int(_WIDEST / wide)))
     down = -(-len(maps) // across)
-    left = 0.09 * max(map(letters, rows), default=0) + 0.35
-    below = max(map(_height, columns, lie_of(columns)), default=0) + 0.35
+    left = 0.09 * max(map(letters, rows), default=0) + 0.6
+    below = max(map(_height, columns, lie_of(columns)), default=0) + 0.6
     right, top = left + (wide + _GAP) * across, below + (high + _ABOVE) * down
-    size = (max(right + 1.2, 0.1 * letters(title) + 0.5), top + 0.5)
+    size = (max(right + 1.2, 0.1 * letters(title) + 0.5), top + 0.6)
     with drawing():
-        figure = Figure(figsize=size)  # laid out by hand: to have all labels measured takes longer than to draw them
-
-        def axes_at(x: float, y: float, width: float, height: float) -> Axes:
-            return figure.add_axes((x / size[0], y / size[1], width / size[0], height / size[1]))
-
+        figure = Figure(figsize=size)
+        FigureCanvasAgg(figure)
+        sheet = figure.add_axes((0, 0, 1, 1), xlim=(0, size[0]), ylim=(0, size[1]), autoscale_on=False)
+        sheet.set_axis_off()
         for i, (matrix, name) in enumerate(zip(maps, names, strict=True)):
             row, column = divmod(i, across)
-            place = axes_at(left + (wide + _GAP) * column, top - (high + _ABOVE) * (row + 1), wide, high)
-            image = place.imshow(matrix.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="equal")
-            _label(place, rows if column == 0 else (), columns if i + across >= len(maps) else ())
-            place.set_title(name)
-            if i + across >= len(maps):
-                place.set_xlabel(drawn("attends to"))
+            x, y = left + (wide + _GAP) * column, top - (high + _ABOVE) * (row + 1)
+            _picture(sheet, matrix.numpy(), (x, x + wide, y, y + high))
+            sheet.text(x + wide / 2, y + high + 0.08, name, ha="center", va="bottom", fontsize=11, parse_math=False)
             if column == 0:
-                place.set_ylabel(drawn("while reading" if tuple(rows) == tuple(columns) else "while writing"))
-        figure.text((left + right - _GAP) / 2 / size[0], (top - 0.1) / size[1], title, ha="center", va="bottom",
-                    fontsize="large")
+                middles = y + high * (1 - (np.arange(len(rows)) + 0.5) / len(rows))
+                labels = [sheet.text(x - 0.05, middle, label, ha="right", va="center_baseline", fontsize=9,
+                                     parse_math=False) for middle, label in zip(middles, rows, strict=True)]
+                reading = drawn("while reading" if tuple(rows) == tuple(columns) else "while writing")
+                least = min((_reach(label)[0] for label in labels), default=x)
+                stand(sheet.text(least - 0.08, y + high / 2, reading, rotation=90, ha="right", va="center"), "right")
+            if i + across >= len(maps):
+                middles = x + wide * (np.arange(len(columns)) + 0.5) / len(columns)
+                labels = [sheet.text(middle, y - 0.05, va="top", fontsize=9, parse_math=False, **look)
+                          for middle, look in zip(middles, _columns(columns), strict=True)]
+                least = min((_reach(label)[1] for label in labels), default=y)
+                sheet.text(x + wide / 2, least - 0.06, drawn("attends to"), ha="center", va="top")
+        middle = max((left + right - _GAP) / 2, 0.05 * letters(title) + 0.1)
+        sheet.text(middle, top - 0.1, title, ha="center", va="bottom", fontsize="large", parse_math=False)
         tall = min(4.0, high * down)
-        bar = axes_at(right, (below + top - _ABOVE - tall) / 2, _BAR, tall)
-        figure.colorbar(image, cax=bar, label=drawn("attention weight"))
-        return as_png(figure)
+        _scale(sheet, right, (below + top - _ABOVE - tall) / 2, tall)
+        return as_cut_png(figure)
+
+
+def _picture(sheet: Axes, values: NDArray[np.float32], place: tuple[float, float, float, float]) -> None:
+    """Weights as an image from left to right and from below to the top, with lines on its left and below it."""
+    left, right, below, top = place
+    sheet.imshow(values, cmap=SEQUENTIAL, vmin=0, vmax=1, extent=place, aspect="auto", interpolation="nearest")
+    sheet.plot((left, left, right), (top, below, below), color="black", linewidth=0.8, solid_joinstyle="miter")
+
+
+def _scale(sheet: Axes, x: float, below: float, tall: float) -> None:
+    """What the colours mean."""
+    _picture(sheet, np.linspace(1, 0, 256, dtype=np.float32)[:, None], (x, x + _BAR, below, below + tall))
+    labels = [sheet.text(x + _BAR + 0.06, below + tall * tick, f"{tick:.1f}", va="center_baseline")
+              for tick in np.linspace(0, 1, 6 if tall > 1.2 else 3)]
+    beside = max(_reach(label)[2] for label in labels) + 0.08
+    stand(sheet.text(beside, below + tall / 2, drawn("attention weight"), rotation=90, va="center"), "left")
+
+
+def _reach(label: Text) -> tuple[float, float, float, float]:
+    """Where a label begins and ends, in inches of its figure: left, below, right, above."""
+    figure, extent = label.get_figure(root=True), label.get_window_extent()
+    assert figure is not None
+    left, below, right, above = (float(end) / figure.dpi for end in extent.extents)
+    return left, below, right, above
+
+
+def _columns(columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """How the label of each column is written: what matplotlib calls the properties of a text."""
+    looks: dict[Lie, dict[str, Any]] = {
+        "flat": {"ha": "center"}, "stacked": {"ha": "center", "linespacing": 1.0},
+        "turned": {"ha": "center", "rotation": 90},
+        "slanted": {"ha": "right", "rotation": 45, "rotation_mode": "anchor"}}
+    for column, lie in zip(columns, lie_of(columns), strict=True):
+        yield {"s": "\n".join(column) if lie == "stacked" else column, **looks[lie]}
 
 
 def _label(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
     axes.set_yticks(range(len(rows)), rows, fontsize=9, parse_math=False)  # a $ is a dollar
-    lies = lie_of(columns)
-    written = ["\n".join(column) if lie == "stacked" else column for column, lie in zip(columns, lies, strict=True)]
-    axes.set_xticks(range(len(columns)), written, fontsize=9, parse_math=False, linespacing=1.0)
-    for tick, lie in zip(axes.xaxis.get_major_ticks(), lies, strict=True):
-        if lie == "slanted":
-            tick.label1.set(rotation=45, rotation_mode="anchor", horizontalalignment="right")
-        elif lie == "turned":
-            tick.label1.set_rotation(90)
+    looks = list(_columns(columns))
+    axes.set_xticks(range(len(columns)), [look.pop("s") for look in looks], fontsize=9, parse_math=False)
+    for tick, look in zip(axes.xaxis.get_major_ticks(), looks, strict=True):
+        tick.label1.set(**look)
     axes.tick_params(length=0)
 
 

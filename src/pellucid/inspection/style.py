@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pellucid.inspection.chinese import named, told
 from pellucid.language import columns
 
@@ -167,4 +170,23 @@ def as_png(figure: Figure) -> bytes:
         stand(axes.yaxis.label, "right" if str(axes.yaxis.get_label_position()) == "left" else "left")
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.1)
+    return data.getvalue()
+
+
+def as_cut_png(figure: Figure) -> bytes:
+    """Likewise of a figure that is laid out by hand with everything inside of it: it is drawn once, and what is white
+    around it cut off, where `as_png` draws twice to learn where that begins."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.image import imsave
+
+    figure.set_dpi(DOTS_PER_INCH)
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels: NDArray[np.uint8] = np.asarray(canvas.buffer_rgba())
+    inked = pixels[..., :3].min(-1) < 255
+    (above, below), (left, right) = (np.flatnonzero(inked.any(way))[[0, -1]] for way in (1, 0))
+    edge = DOTS_PER_INCH // 10
+    kept = np.pad(pixels[above: below + 1, left: right + 1], ((edge, edge), (edge, edge), (0, 0)), constant_values=255)
+    data = io.BytesIO()
+    imsave(data, kept, format="png", dpi=DOTS_PER_INCH)
     return data.getvalue()
