@@ -160,7 +160,8 @@ def test_a_pretrained_run_keeps_its_sentinels_and_is_fine_tuned_but_not_scored(
 def test_what_is_configured_otherwise_is_refused_by_name(source: Path, over: dict[str, Any], told: str, tiny: Tiny,
                                                          stop_at: Any, tmp_path: Path) -> None:
     config = tiny(**{**over, "train": {"initialize_from": str(source)}})
-    for attempt in (lambda: train_run.train(config, tmp_path / "new", stop_at()), lambda: dry_run(config)):
+    for attempt in (lambda: train_run.train(config, tmp_path / "new", stop_at()),
+                    lambda: dry_run(config, tmp_path / "dry")):
         with pytest.raises(ConfigError) as error:
             attempt()
         assert told in error.value.why
@@ -171,7 +172,7 @@ def test_what_is_configured_otherwise_is_refused_by_name(source: Path, over: dic
 def test_dropout_may_differ_and_a_table_of_positions_may_not(source: Path, tiny: Tiny, train_through: Through,
                                                              stop_at: Any, tmp_path: Path) -> None:
     config = tiny(model={"dropout": 0.4, "max_length": 14}, train={"initialize_from": str(source)})
-    assert "which fits" in str(dry_run(config)["initialize_from"])
+    assert "which fits" in str(dry_run(config, tmp_path / "dry")["initialize_from"])
     train_through(config, tmp_path / "dropout")
     learned = {"position": "learned"}
     train_through(tiny(model=learned), tmp_path / "learned")

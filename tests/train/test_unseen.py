@@ -132,7 +132,7 @@ def test_training_the_dry_run_and_the_doctor_say_so(table: Path, tiny: Callable[
     train_through(tiny(data=data, train={"steps": 2}), tmp_path / "before")
     again = tiny(data=data | {"test_share": 0.1}, train={"initialize_from": str(tmp_path / "before")})
     attempts: list[Callable[[], Any]] = [lambda: train_run.train(again, tmp_path / "new", stop_at()),
-                                         lambda: dry_run(again)]
+                                         lambda: dry_run(again, tmp_path / "dry")]
     for attempt in attempts:
         with pytest.raises(UserError, match=r"learned \d+ of the \d+ test pairs"):
             attempt()

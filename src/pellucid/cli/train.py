@@ -5,6 +5,7 @@ import json
 import shlex
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,8 +56,9 @@ def main(program: str, words: Sequence[str]) -> int:
         from pellucid.plan.counts import counts
         from pellucid.train.dry_run import dry_run
 
-        report = dry_run(config)
-        report |= counts(config, report)
+        with tempfile.TemporaryDirectory() as folder:
+            report = dry_run(config, Path(folder))
+            report |= counts(config, report, Path(folder))
         if arguments.json:
             print(json.dumps({"config": to_mapping(config), **report}, ensure_ascii=False))
             return 0

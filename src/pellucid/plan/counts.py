@@ -1,5 +1,6 @@
 """How many parameters a run has and how many updates it makes: counted from its data, or as far as can be known."""
 
+from pathlib import Path
 from typing import Any
 
 from pellucid.config import RunConfig
@@ -10,11 +11,12 @@ from pellucid.plan.plan import updates_of
 from pellucid.plan.workload import workload_of
 
 
-def counts(config: RunConfig, read: dict[str, Any]) -> dict[str, Any]:
+def counts(config: RunConfig, read: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What a dry run cannot tell without the lengths of the data.
 
     Args:
         read: of a dry run; where it has read all training lines they are counted, else taken as they are configured.
+        folder: of the dry run; data that was generated for it is there.
 
     Returns:
         "parameters" and whether they are "at_most"; "updates" or None; "notes": what the run is too short for.
@@ -24,7 +26,8 @@ def counts(config: RunConfig, read: dict[str, Any]) -> dict[str, Any]:
     found = {"parameters": read["parameters"], "at_most": not is_known,
              "updates": None if train.epochs else train.steps}
     try:
-        workload = workload_of(config, lambda text: None) if read["train"]["all"] and config.task != "reading" else None
+        is_read = read["train"]["all"] and config.task != "reading"
+        workload = workload_of(config, lambda text: None, folder) if is_read else None
     except UserError as error:  # of the tokenizer, or of lengths: training will say it at greater length
         return found | {"notes": [f"training will stop: {error.what}"]}
     if workload is not None:

@@ -3,6 +3,7 @@ data where it is there, else from assumptions that are told."""
 
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -86,8 +87,11 @@ def workers_of(config: RunConfig, batches: Batches) -> Workers:
     return choose_workers(config.train.workers, first.source_tokens + first.target_tokens)
 
 
-def workload_of(config: RunConfig, say: Callable[[str], None]) -> Workload:
+def workload_of(config: RunConfig, say: Callable[[str], None], folder: Path | None = None) -> Workload:
     """Reads what there is of the training data.
+
+    Args:
+        folder: where data that is generated comes to lie, or lies already; one that goes again if left out.
 
     Raises:
         UserError: the data or the tokenizer is there, and cannot be used.
@@ -98,8 +102,8 @@ def workload_of(config: RunConfig, say: Callable[[str], None]) -> Workload:
     for address in filter(hub.is_address, data.train.paths if data.train is not None else ()):
         return _assumed(config, f"{address} was not fetched")
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            count, pairs = _sample(open_splits(config, Path(folder))["train"], say)
+        with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
+            count, pairs = _sample(open_splits(config, Path(place))["train"], say)
     except DataError as error:
         return _assumed(config, f"the training data could not be read ({error.what})")
     return _measured(config, count, pairs)

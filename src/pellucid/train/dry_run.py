@@ -1,6 +1,5 @@
-"""What a configuration would do, found out without writing anything."""
+"""What a configuration would do, found out without writing anything that stays."""
 
-import tempfile
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,11 @@ from pellucid.train.unseen import check_unseen
 _LINES = 1000  # of a split, that are read
 
 
-def dry_run(config: RunConfig) -> dict[str, Any]:
+def dry_run(config: RunConfig, folder: Path) -> dict[str, Any]:
     """Opens every split, reads its first lines, and builds the model with the largest vocabulary that it may get.
+
+    Args:
+        folder: stands in for the run folder; data that is generated comes to lie there.
 
     Returns:
         "parameters", what "initialize_from" is; of each split how many lines were read, and whether these are all.
@@ -26,13 +28,12 @@ def dry_run(config: RunConfig) -> dict[str, Any]:
     check(config.model)
     source = source_of(config)
     report: dict[str, Any] = {} if source is None else {"initialize_from": f"{source.folder}, which fits"}
-    with tempfile.TemporaryDirectory() as folder:
-        splits = open_splits(config, Path(folder))
-        check_unseen(config, splits)
-        for name, pairs in splits.items():
-            is_made = config.data.train is None and config.data.generated is not None  # just now, and whole
-            lines = sum(1 for _ in (pairs if is_made else islice(pairs, _LINES + 1)))
-            report[name] = {"lines": lines if is_made else min(lines, _LINES), "all": is_made or lines <= _LINES}
+    splits = open_splits(config, folder)
+    check_unseen(config, splits)
+    for name, pairs in splits.items():
+        is_made = config.data.train is None and config.data.generated is not None  # just now, and whole
+        lines = sum(1 for _ in (pairs if is_made else islice(pairs, _LINES + 1)))
+        report[name] = {"lines": lines if is_made else min(lines, _LINES), "all": is_made or lines <= _LINES}
     sizes, shared = [config.tokenizer.vocab_size] * 2, config.tokenizer.shared
     if source is not None:
         sizes = [source.tokenizers.source.size, source.tokenizers.target.size]
