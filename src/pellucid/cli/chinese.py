@@ -7,7 +7,7 @@ from pathlib import Path
 from pellucid.language import language
 
 _SIGN = "= "  # begins the Chinese
-_FOLD = re.compile("(?<=[\u2e80-\uffef])\n|\n(?=[\u2e80-\uffef])")  # beside a Chinese character or mark: no space
+_FOLD = "(?<=[\u2e80-\uffef])\n|\n(?=[\u2e80-\uffef])"  # beside a Chinese character or mark: no space; compiled when needed
 
 
 def told(text: str) -> str:
@@ -21,5 +21,5 @@ def sentences() -> dict[str, str]:
     found = {}
     for block in Path(__file__).with_name("chinese.txt").read_text(encoding="utf-8").strip().split("\n\n"):
         english, chinese = block.split(f"\n{_SIGN}")
-        found[english.replace("\n", " ")] = _FOLD.sub("", chinese).replace("\n", " ")
+        found[english.replace("\n", " ")] = re.sub(_FOLD, "", chinese).replace("\n", " ")
     return found

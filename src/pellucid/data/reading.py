@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_WINDOWS = 16  # of a question that is learned from
 _LENGTH_BITS = 15  # of a span's number that say its length
-_WORD = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W_\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|\S")
+_WORD = r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W_\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|\S"
 
 
 Number = TypeVar("Number", int, "Tensor")
@@ -93,12 +93,12 @@ def extents_of(text: str, is_character: bool) -> list[tuple[int, int]]:
     """Where each unit of a text begins and ends."""
     if is_character:
         return [(i, i + 1) for i in range(len(text))]
-    return [match.span() for match in _WORD.finditer(text)]
+    return [match.span() for match in re.finditer(_WORD, text)]
 
 
 def words_of(text: str, is_character: bool) -> str:
     """A text as the tokenizer is to learn from it: with spaces where it is cut, unless it is cut everywhere."""
-    return text if is_character else " ".join(match[0] for match in _WORD.finditer(text))
+    return text if is_character else " ".join(match[0] for match in re.finditer(_WORD, text))
 
 
 @dataclass(frozen=True)
