@@ -10,6 +10,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+if "PELLUCID_WAY" not in os.environ:  # which has a profile of its own, see kernels/ways.py
+    settings.register_profile("untimed", deadline=None)  # other work on the machine makes nothing false
+    settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 from pellucid.language import language
 
 _SIGN = "= "  # begins the Chinese
-_FOLD = "(?<=[\u2e80-\uffef])\n|\n(?=[\u2e80-\uffef])"  # beside a Chinese character or mark: no space; compiled when needed
+_FOLD = "(?<=[\u2e80-\uffef])\n|\n(?=[\u2e80-\uffef])"  # no space beside a Chinese character or mark
 
 
 def told(text: str) -> str:
