@@ -87,18 +87,10 @@ def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequenc
             _picture(sheet, matrix.numpy(), (x, x + wide, y, y + high))
             sheet.text(x + wide / 2, y + high + 0.08, name, ha="center", va="bottom", fontsize=11, parse_math=False)
             if column == 0:
-                middles = y + high * (1 - (np.arange(len(rows)) + 0.5) / len(rows))
-                labels = [sheet.text(x - 0.05, middle, label, ha="right", va="center_baseline", fontsize=9,
-                                     parse_math=False) for middle, label in zip(middles, rows, strict=True)]
-                reading = drawn("while reading" if tuple(rows) == tuple(columns) else "while writing")
-                least = min((_reach(label)[0] for label in labels), default=x)
-                stand(sheet.text(least - 0.08, y + high / 2, reading, rotation=90, ha="right", va="center"), "right")
+                _name_rows(sheet, rows, x, (y, high), drawn("while reading" if tuple(rows) == tuple(columns) else
+                                                            "while writing"))
             if i + across >= len(maps):
-                middles = x + wide * (np.arange(len(columns)) + 0.5) / len(columns)
-                labels = [sheet.text(middle, y - 0.05, va="top", fontsize=9, parse_math=False, **look)
-                          for middle, look in zip(middles, _columns(columns), strict=True)]
-                least = min((_reach(label)[1] for label in labels), default=y)
-                sheet.text(x + wide / 2, least - 0.06, drawn("attends to"), ha="center", va="top")
+                _name_columns(sheet, columns, y, (x, wide), drawn("attends to"))
         middle = max((left + right - _GAP) / 2, 0.05 * letters(title) + 0.1)
         sheet.text(middle, top - 0.1, title, ha="center", va="bottom", fontsize="large", parse_math=False)
         tall = min(4.0, high * down)
@@ -111,6 +103,26 @@ def _picture(sheet: Axes, values: NDArray[np.float32], place: tuple[float, float
     left, right, below, top = place
     sheet.imshow(values, cmap=SEQUENTIAL, vmin=0, vmax=1, extent=place, aspect="auto", interpolation="nearest")
     sheet.plot((left, left, right), (top, below, below), color="black", linewidth=0.8, solid_joinstyle="miter")
+
+
+def _name_rows(sheet: Axes, rows: Sequence[str], left: float, place: tuple[float, float], what: str) -> None:
+    """The token of each row, on the left of a map that begins there and is so high; and what the rows are."""
+    below, high = place
+    middles = below + high * (1 - (np.arange(len(rows)) + 0.5) / len(rows))
+    labels = [sheet.text(left - 0.05, middle, row, ha="right", va="center_baseline", fontsize=9, parse_math=False)
+              for middle, row in zip(middles, rows, strict=True)]
+    least = min((_reach(label)[0] for label in labels), default=left)
+    stand(sheet.text(least - 0.08, below + high / 2, what, rotation=90, ha="right", va="center"), "right")
+
+
+def _name_columns(sheet: Axes, columns: Sequence[str], below: float, place: tuple[float, float], what: str) -> None:
+    """Likewise the token of each column, below."""
+    left, wide = place
+    middles = left + wide * (np.arange(len(columns)) + 0.5) / len(columns)
+    labels = [sheet.text(middle, below - 0.05, va="top", fontsize=9, parse_math=False, **look)
+              for middle, look in zip(middles, _columns(columns), strict=True)]
+    least = min((_reach(label)[1] for label in labels), default=below)
+    sheet.text(left + wide / 2, least - 0.06, what, ha="center", va="top")
 
 
 def _scale(sheet: Axes, x: float, below: float, tall: float) -> None:
