@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -43,10 +44,10 @@ def test_labels_lie_so_that_they_can_be_read(labels: list[str], expected: list[s
 
 def labels_drawn(monkeypatch: pytest.MonkeyPatch, tokens: list[str]) -> list[tuple[str, float]]:
     """The labels below the columns of a picture of attention, and by how many degrees they are turned."""
-    figures: list[Any] = []
-    monkeypatch.setattr("pellucid.inspection.figures.as_cut_png", figures.append)
+    sheets: list[Any] = []
+    monkeypatch.setattr("pellucid.inspection.figures.as_sheet_png", sheets.append)
     attention_maps([torch.eye(len(tokens))], tokens, tokens, ["head 1"], "title")
-    texts = figures[0].axes[0].texts
+    texts = sheets[0].texts
     first = next(i for i, label in enumerate(texts) if label.get_text() == "while reading") + 1
     return [(label.get_text(), label.get_rotation()) for label in texts[first: first + len(tokens)]]
 
@@ -94,6 +95,18 @@ def test_attention_of_any_tokens(tokens: list[str]) -> None:
     drawn = attention_maps([torch.eye(size)] * 5, tokens, tokens, list("12345"), "title $ \\frac")
     assert is_png(drawn)
     assert "data:image/png" in picture(drawn, "a")
+
+
+@pytest.mark.parametrize("label", ["W", "W" * 30, "▁" + "m" * 24, "春眠不觉晓处处闻啼鸟", "iiii"])
+@pytest.mark.parametrize(("rows", "columns", "maps"), [(1, 1, 1), (2, 9, 6), (30, 3, 2)])
+def test_nothing_of_a_picture_is_cut(label: str, rows: int, columns: int, maps: int) -> None:
+    from matplotlib.image import imread
+
+    drawn = attention_maps([torch.eye(rows, columns)] * maps, [label] * rows, [label] * columns, ["head 1"] * maps,
+                           "W" * 60)
+    pixels = imread(io.BytesIO(drawn))[..., :3]
+    for edge in (pixels[:5], pixels[-5:], pixels[:, :5], pixels[:, -5:]):
+        assert (edge == 1).all()
 
 
 def test_glyphs_that_no_font_has_are_named() -> None:

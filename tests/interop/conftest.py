@@ -56,7 +56,7 @@ MakeRun = Callable[..., Path]
 def random_run(tokenizers: Callable[..., Tokenizers], tmp_path_factory: pytest.TempPathFactory) -> MakeRun:
     """Writes a run of the keys of `ModelConfig`, in float32."""
     def make(task: str = "seq2seq", tokenizer: dict[str, Any] | None = None, decode: dict[str, Any] | None = None,
-             **model: Any) -> Path:
+             change: Callable[[torch.nn.Module], None] | None = None, **model: Any) -> Path:
         made = tokenizers(task, **tokenizer or {})
         search = {"length_penalty": 0.0, "max_length": 20, "precision": "fp32"} | (decode or {})
         config = RunConfig(task=task, tokenizer=made.config, model=ModelConfig(**SMALL | model),  # type: ignore[arg-type]
@@ -70,6 +70,8 @@ def random_run(tokenizers: Callable[..., Tokenizers], tmp_path_factory: pytest.T
                 for name, parameter in built.named_parameters():
                     if name.endswith(".bias") and "norm" not in name:
                         parameter.zero_()
+        if change is not None:
+            change(built)
         folder = tmp_path_factory.mktemp("random") / "run"
         write_run(config, made, weights_of(built), {"what": "random weights", "from": "a test"}, folder)
         return folder

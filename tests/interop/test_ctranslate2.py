@@ -15,7 +15,6 @@ import pellucid
 from pellucid.data.tokenizers.interface import BOS, PAD
 from pellucid.errors import ConfigError
 from pellucid.interop.ctranslate2 import export
-from pellucid.kernels.levels import instructions
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -37,6 +36,14 @@ def opened(run: Path, quantization: str | None = None, computed: str = "float32"
     out = run.parent / f"ct2-{quantization}"
     export(run, out, quantization)
     return ctranslate2.Translator(str(out), device="cpu", intra_threads=1, inter_threads=1, compute_type=computed)
+
+
+def every_other_input(model: torch.nn.Module) -> None:
+    """Half of the inputs of each matrix count for nothing."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter[:, 1::2] = 0
 
 
 def forget(model: Any) -> None:
@@ -69,9 +76,8 @@ def test_scores_and_sentences_are_the_same(keys: dict[str, Any], random_run: Any
 
 @pytest.mark.parametrize("computed", ["float32", "int8"])
 def test_eight_bits_are_near(random_run: Any, computed: str) -> None:
-    if computed == "int8" and not {"avx512_vnni", "avx_vnni"} & instructions():
-        pytest.skip("CTranslate2's sums of bytes saturate on a processor without VNNI")
-    run = random_run(d_model=64, n_heads=4, d_ff=128)
+    """Without VNNI, CTranslate2 adds two products of bytes in 16 bits, which overflow unless one of the two is 0."""
+    run = random_run(d_model=64, n_heads=4, d_ff=128, change=None if computed == "float32" else every_other_input)
     ours, theirs = pellucid.load(run), opened(run, "int8", computed)
     texts = sentences(20, 1)
     pieces = [ours.tokenizers.source.pieces(ours.tokenizers.source.encode(text)) for text in texts]

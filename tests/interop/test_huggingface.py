@@ -145,11 +145,13 @@ def test_what_is_written(random_run: Any) -> None:
     run = random_run(residual="deepnorm", decode={"length_penalty": 0.6, "max_length": 30})
     (run / "evaluation").mkdir(exist_ok=True)
     (run / "evaluation" / "test.json").write_text('{"bleu": 31.25, "interval": {"bleu": [30.5, 32.0]}}')
+    (run / "evaluation" / f".tmp-{'0' * 32}-test.json").write_text('{"bleu": 99.0}')  # of a writer that was killed
     done = export(run, run.parent / "card")
     assert {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
             "README.md", "source.spm", "target.spm"} == set(done.files)
     card = (run.parent / "card" / "README.md").read_text()
     assert "| test | bleu | 31.25 | 30.50 to 32.00 |" in card
+    assert "99.00" not in card
     assert all(note in card for note in done.notes)
     assert "length penalty" in " ".join(done.notes)
     assert "ε" in " ".join(done.notes)

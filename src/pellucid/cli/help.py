@@ -21,7 +21,6 @@ NAMES: dict[Any, str] = {Path: "PATH", int: "N", float: "X", str: "TEXT"}  # of 
 SHOW = "show this and exit"
 _MOST_COLUMNS = 80
 _MOST_OF_A_NAME = 20  # columns; a longer one has a line of its own
-# Compiled when help is asked for: that takes 10 ms, a tenth of the time in which a verb begins without torch.
 _WIDE = "\u2e80-\uffef"  # Chinese characters and their marks: a line may end behind any …
 _UNIT = rf" *[（“《]*(?:[{_WIDE}]|[^{_WIDE} ]+)[，。；：、）”》…]*"  # … but not before or behind some marks
 
@@ -119,7 +118,7 @@ def _left_out(default: Any) -> str:
 def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of so many columns, words and marks kept whole."""
     lines = [""]
-    for unit in re.findall(_UNIT, text):
+    for unit in re.findall(_UNIT, text):  # compiled here, and only where help is asked for: it takes 10 ms
         if lines[-1] and columns(lines[-1] + unit) > width:
             lines.append(unit.lstrip())
         else:

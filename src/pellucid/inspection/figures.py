@@ -20,8 +20,8 @@ from pellucid.inspection.style import (
     DIVERGING,
     SEQUENTIAL,
     Lie,
-    as_cut_png,
     as_png,
+    as_sheet_png,
     drawing,
     drawn,
     drawn_name,
@@ -72,18 +72,15 @@ def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequenc
     wide, high = max(1.6, cell * len(columns)), max(0.6, cell * len(rows))
     across = max(1, min(4, len(maps), int(_WIDEST / wide)))
     down = -(-len(maps) // across)
-    left = 0.09 * max(map(letters, rows), default=0) + 0.6
-    below = max(map(_height, columns, lie_of(columns)), default=0) + 0.6
-    right, top = left + (wide + _GAP) * across, below + (high + _ABOVE) * down
-    size = (max(right + 1.2, 0.1 * letters(title) + 0.5), top + 0.6)
+    right, top = (wide + _GAP) * across, (high + _ABOVE) * down  # labels and the scale lie outside of this
     with drawing():
-        figure = Figure(figsize=size)
+        figure = Figure(figsize=(right, top))
         FigureCanvasAgg(figure)
-        sheet = figure.add_axes((0, 0, 1, 1), xlim=(0, size[0]), ylim=(0, size[1]), autoscale_on=False)
+        sheet = figure.add_axes((0, 0, 1, 1), xlim=(0, right), ylim=(0, top), autoscale_on=False)
         sheet.set_axis_off()
         for i, (matrix, name) in enumerate(zip(maps, names, strict=True)):
             row, column = divmod(i, across)
-            x, y = left + (wide + _GAP) * column, top - (high + _ABOVE) * (row + 1)
+            x, y = (wide + _GAP) * column, top - (high + _ABOVE) * (row + 1)
             _picture(sheet, matrix.numpy(), (x, x + wide, y, y + high))
             sheet.text(x + wide / 2, y + high + 0.08, name, ha="center", va="bottom", fontsize=11, parse_math=False)
             if column == 0:
@@ -91,18 +88,19 @@ def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequenc
                                                             "while writing"))
             if i + across >= len(maps):
                 _name_columns(sheet, columns, y, (x, wide), drawn("attends to"))
-        middle = max((left + right - _GAP) / 2, 0.05 * letters(title) + 0.1)
-        sheet.text(middle, top - 0.1, title, ha="center", va="bottom", fontsize="large", parse_math=False)
+        sheet.text((right - _GAP) / 2, top - 0.1, title, ha="center", va="bottom", fontsize="large", parse_math=False)
         tall = min(4.0, high * down)
-        _scale(sheet, right, (below + top - _ABOVE - tall) / 2, tall)
-        return as_cut_png(figure)
+        _scale(sheet, right, (top - _ABOVE - tall) / 2, tall)
+        return as_sheet_png(sheet)
 
 
 def _picture(sheet: Axes, values: NDArray[np.float32], place: tuple[float, float, float, float]) -> None:
     """Weights as an image from left to right and from below to the top, with lines on its left and below it."""
     left, right, below, top = place
-    sheet.imshow(values, cmap=SEQUENTIAL, vmin=0, vmax=1, extent=place, aspect="auto", interpolation="nearest")
-    sheet.plot((left, left, right), (top, below, below), color="black", linewidth=0.8, solid_joinstyle="miter")
+    sheet.imshow(values, cmap=SEQUENTIAL, vmin=0, vmax=1, extent=place, aspect="auto", interpolation="nearest",
+                 clip_on=False)
+    sheet.plot((left, left, right), (top, below, below), color="black", linewidth=0.8, solid_joinstyle="miter",
+               clip_on=False)
 
 
 def _name_rows(sheet: Axes, rows: Sequence[str], left: float, place: tuple[float, float], what: str) -> None:

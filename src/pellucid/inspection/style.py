@@ -12,9 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pellucid.inspection.chinese import named, told
 from pellucid.language import columns
 
@@ -173,20 +170,15 @@ def as_png(figure: Figure) -> bytes:
     return data.getvalue()
 
 
-def as_cut_png(figure: Figure) -> bytes:
-    """Likewise of a figure that is laid out by hand with everything inside of it: it is drawn once, and what is white
-    around it cut off, where `as_png` draws twice to learn where that begins."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.image import imsave
+def as_sheet_png(sheet: Axes) -> bytes:
+    """Likewise of axes whose texts and images are all that their figure has: cut to these without a first drawing,
+    which `as_png` needs to learn where they lie."""
+    from matplotlib.transforms import Bbox
 
-    figure.set_dpi(DOTS_PER_INCH)
-    canvas: Any = FigureCanvasAgg(figure)
-    canvas.draw()
-    pixels: NDArray[np.uint8] = np.asarray(canvas.buffer_rgba())
-    inked = pixels[..., :3].min(-1) < 255
-    (above, below), (left, right) = (np.flatnonzero(inked.any(way))[[0, -1]] for way in (1, 0))
-    edge = DOTS_PER_INCH // 10
-    kept = np.pad(pixels[above: below + 1, left: right + 1], ((edge, edge), (edge, edge), (0, 0)), constant_values=255)
+    figure = sheet.get_figure(root=True)
+    assert figure is not None
+    extent = Bbox.union([one.get_window_extent() for one in (*sheet.texts, *sheet.images)])
     data = io.BytesIO()
-    imsave(data, kept, format="png", dpi=DOTS_PER_INCH)
+    figure.savefig(data, format="png", dpi=DOTS_PER_INCH,
+                   bbox_inches=extent.transformed(figure.dpi_scale_trans.inverted()).padded(0.1))
     return data.getvalue()
