@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 K1, B = 1.2, 0.75
-_BLOCK = 1024  # passages whose highest score is looked at before theirs
+_BLOCK = 512  # passages whose highest sum is looked at before theirs
 _SLACK = 1e-5  # relative; what rounding may do to a bound
 
 
@@ -73,27 +73,26 @@ class Scores:
         rest = np.append(np.cumsum(self.peaks[places][::-1].astype(np.float64))[::-1], 0.0) * (1 + _SLACK)
         common = np.flatnonzero(self.bounds[places + 1] - self.bounds[places] > self.count // 16)
         done = int(common[0]) if len(common) else len(places)
-        sums = self._summed.get_scores_from_ids(places[:done])
+        sums = _Sums(self._summed.get_scores_from_ids(places[:done]))
         least, since = 0.0, self.count  # a bound below the k-th best sum; scores added since it was found
         while done < len(places):
             if since >= self.count:
                 least, since = self._bound(sums, places[done:], k), 0
-            if least > rest[done]:
-                found = _at_least(sums, least - rest[done])
-                if len(found) < self.count // 32:
-                    break
+            if least > rest[done] and sums.is_rare(least - rest[done]):
+                break
             begin, end = self.bounds[places[done]], self.bounds[places[done] + 1]
-            np.add.at(sums, self.passages[begin:end], self.scores[begin:end])
+            sums.add(self.passages[begin:end], self.scores[begin:end])
             since += int(end - begin)
             done += 1
         else:
-            found = _at_least(sums, _kth(sums, k))
-        return self._ranked(found, sums[found], places[done:], rest[done + 1 :], k)
+            least = max(least, sums.kth(k))
+        found = sums.at_least(least - rest[done])
+        return self._ranked(found, sums.values[found], places[done:], rest[done + 1 :], k)
 
-    def _bound(self, sums: NDArray[np.float32], places: NDArray[np.int64], k: int) -> float:
+    def _bound(self, sums: _Sums, places: NDArray[np.int64], k: int) -> float:
         """Of some that are good so far, the k-th best sum with the terms at `places`: that of all is no lower."""
-        found = _at_least(sums, _kth(sums, 8 * k))[: 64 * k]
-        full = sums[found]
+        found = sums.at_least(sums.kth(4 * k))[: 8 * k]
+        full = sums.values[found]
         for place in places:
             full = full + self._adds(place, found)
         return float(np.partition(full, -k)[-k]) * (1 - _SLACK) if len(full) >= k else 0.0
@@ -122,27 +121,47 @@ class Scores:
         import bm25s
 
         made = bm25s.BM25(method="lucene", k1=K1, b=B)
-        made.scores = {"data": self.scores, "indices": self.passages, "indptr": self.bounds, "num_docs": self.count}
+        count = -(-self.count // _BLOCK) * _BLOCK  # whole blocks, the last with passages that have no term
+        made.scores = {"data": self.scores, "indices": self.passages, "indptr": self.bounds, "num_docs": count}
         made.nonoccurrence_array = None
         return made
 
 
-def _highest(sums: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The highest sum of each block of passages; the last one may be shorter."""
-    whole = len(sums) // _BLOCK * _BLOCK
-    blocks = sums[:whole].reshape(-1, _BLOCK).max(axis=1)
-    return np.append(blocks, sums[whole:].max()) if whole < len(sums) else blocks
+class _Sums:
+    """What each passage has so far.
 
+    Attributes:
+        values: [whole blocks] by passage.
+    """
 
-def _kth(sums: NDArray[np.float32], k: int) -> float:
-    """The k-th highest sum, or a bound below it; 0 where fewer are above 0."""
-    highest = _highest(sums)
-    if len(highest) > k:  # each block has a sum that is as high as its highest: k of them are known
-        bound = float(np.partition(highest, -k)[-k])
-        sums = sums[_at_least(sums, bound)] if bound > 0 else sums
-    return float(np.partition(sums, -k)[-k]) if len(sums) >= k else 0.0
+    def __init__(self, values: NDArray[np.float32]) -> None:
+        self.values = values
+        self._highest: NDArray[np.float32] | None = None  # of each block
 
+    def add(self, passages: NDArray[np.int32], scores: NDArray[np.float32]) -> None:
+        """Adds the scores of a term."""
+        np.add.at(self.values, passages, scores)
+        self._highest = None
 
-def _at_least(sums: NDArray[np.float32], bound: float) -> NDArray[np.int64]:
-    """The passages with sums of at least `bound`, and above 0."""
-    return np.flatnonzero((sums >= bound) & (sums > 0))
+    def at_least(self, bound: float) -> NDArray[np.int64]:
+        """The passages with sums of at least `bound`, and above 0, in order."""
+        bound = max(bound, float(np.finfo(np.float32).tiny))
+        blocks = np.flatnonzero(self._of_blocks() >= bound)
+        at = np.flatnonzero(self.values.reshape(-1, _BLOCK)[blocks] >= bound)
+        return blocks[at // _BLOCK] * _BLOCK + at % _BLOCK
+
+    def is_rare(self, bound: float) -> bool:
+        """Whether half of all blocks or more have no sum of at least `bound`."""
+        highest = self._of_blocks()
+        return 2 * int(np.count_nonzero(highest >= bound)) <= len(highest)
+
+    def kth(self, k: int) -> float:
+        """The k-th highest sum; 0 where fewer are above 0."""
+        highest = self._of_blocks()  # each block has a sum as high: k of them bound the k-th of all
+        found = self.at_least(float(np.partition(highest, -k)[-k]) if len(highest) >= k else 0.0)
+        return float(np.partition(self.values[found], -k)[-k]) if len(found) >= k else 0.0
+
+    def _of_blocks(self) -> NDArray[np.float32]:
+        if self._highest is None:
+            self._highest = self.values.reshape(-1, _BLOCK).max(axis=1)
+        return self._highest
