@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -34,6 +35,28 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_loss_curve() -> Iterator[None]:
+    """Of all runs that tests train the first one's loss curve is drawn, and the others show that: drawing takes as long
+    as most of these trainings."""
+    from pellucid.files import write_bytes
+    from pellucid.train import loop
+    from pellucid.train.journal import draw_loss_curve
+
+    picture = b""
+
+    def draw(events: list[dict[str, Any]], path: Path) -> None:
+        nonlocal picture
+        if not picture:
+            draw_loss_curve(events, path)
+            picture = path.read_bytes()
+        write_bytes(path, picture)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "draw_loss_curve", draw)
+        yield
 
 
 CACHE = os.environ.get("PELLUCID_CACHE")  # before any test has one of its own

@@ -96,7 +96,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, new_cache: Callable[[Path],
     place = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PELLUCID_CACHE", new_cache(place / "cache"))
-        patch.setattr("pellucid.train.loop.draw_loss_curve", lambda events, path: None)
         train_run.train(from_mapping(RUN), place / "run", Reporter(io.StringIO()))
         yield place / "run"
 

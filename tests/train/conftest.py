@@ -14,8 +14,6 @@ import pytest
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
-from pellucid.files import write_bytes
-from pellucid.train import loop
 from pellucid.train import train as train_run
 from pellucid.train.journal import Reporter
 
@@ -65,9 +63,8 @@ def what_must_be_the_same(out: Path) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory,
           new_cache: Callable[[Path], str]) -> None:
-    """A cache of our own, and a loss curve that takes no time to draw."""
+    """A cache of our own."""
     monkeypatch.setenv("PELLUCID_CACHE", new_cache(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setattr(loop, "draw_loss_curve", lambda events, path: write_bytes(path, b"drawn"))
 
 
 @pytest.fixture(scope="session")

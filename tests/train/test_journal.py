@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.image import imread
 
 from pellucid.errors import CheckpointError, NumericalError
 from pellucid.language import columns
@@ -101,6 +103,16 @@ def test_the_loss_curve_is_a_picture_with_and_without_points(tmp_path: Path) -> 
         draw_loss_curve(some, path)
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         assert path.stat().st_size > 5000
+
+
+@pytest.mark.parametrize("losses", [(8.0, 2.5), (3e-7, 1e-7), (2.300051, 2.300052), (12345.67, 12345.68), (3e5, 9e5),
+                                    (1e12, 3e14), (0.0, 0.0), (math.nan, 2.0)])
+def test_no_number_of_the_loss_curve_is_cut_off(losses: tuple[float, ...], tmp_path: Path) -> None:
+    draw_loss_curve([{"event": "train", "step": (i + 1) * 10**6, "loss": loss} for i, loss in enumerate(losses)],
+                    tmp_path / "loss.png")
+    picture = imread(tmp_path / "loss.png")[..., :3]
+    for edge in (picture[:4], picture[-4:], picture[:, :4], picture[:, -4:]):
+        assert edge.min() == 1  # white
 
 
 @pytest.mark.parametrize("average_last", [1, 2])
