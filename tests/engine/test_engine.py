@@ -152,6 +152,17 @@ def test_learned_positions_end_a_search_where_the_table_ends() -> None:
         check(SearchOptions(max_length=25), False, SPECIALS, engine.vocabulary, engine.target_places.limit)
 
 
+@pytest.mark.parametrize(("position", "width"), [("sinusoidal", 64), ("sinusoidal", 30), ("learned", 64)])
+def test_what_a_place_adds_does_not_depend_on_what_was_asked_for_before(position: str, width: int) -> None:
+    model = made(position=position, d_model=width, max_length=150)
+    once, often = (Engine(model, "fp32").source_places for _ in range(2))
+    whole = once.first(150)
+    for count in (1, 64, 65, 40, 150):
+        assert torch.equal(often.first(count), whole[:count])
+    added = model.encoder.position.embed(torch.zeros(1, 150, width), torch.arange(150))[0]
+    assert torch.allclose(whole, added, rtol=0, atol=1e-6)
+
+
 def test_a_source_that_learned_positions_do_not_reach_is_refused_in_one_call_too() -> None:
     ids = torch.randint(4, V, (2, 30))
     with pytest.raises(ValueError, match="learned positions end"):

@@ -1,12 +1,16 @@
 """YAML as plain data: each key once, and nothing inside itself or deeper than people write."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from pellucid.errors import ConfigError
 
 _DEEPEST = 32  # levels inside each other: many more exhaust the stack, here or where the value is used
+if TYPE_CHECKING:
+    _SafeLoader = yaml.SafeLoader
+else:
+    _SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, far faster, where pyyaml was built with it
 
 
 def read_yaml(text: str, where: str) -> Any:
@@ -16,8 +20,9 @@ def read_yaml(text: str, where: str) -> Any:
         ConfigError: it is no YAML, or no plain data.
     """
     try:
+        _check_depth(text)
         return yaml.load(text, _StrictLoader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeEncodeError) as error:  # which libyaml lets pass, of half a surrogate
         mark = getattr(error, "problem_mark", None)
         raise ConfigError(f"{where} is no YAML", where=f"{where}:{mark.line + 1}" if mark else where,
                           why=str(getattr(error, "problem", error))) from error
@@ -28,18 +33,17 @@ def as_yaml(value: Any) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
 
 
-class _StrictLoader(yaml.SafeLoader):
+def _check_depth(text: str) -> None:
+    """Raises YAMLError: values lie deeper than _DEEPEST, or it is no YAML."""
     depth = 0
+    for event in yaml.parse(text, _SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            problem = f"more than {_DEEPEST} levels lie inside each other"
+            raise yaml.MarkedYAMLError(None, None, problem, event.start_mark)  # type: ignore[arg-type]
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(None, None, f"more than {_DEEPEST} levels lie inside each other", mark)
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
 
+class _StrictLoader(_SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep=True)  # which refuses a value inside itself

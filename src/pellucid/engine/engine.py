@@ -29,6 +29,8 @@ from pellucid.model.transformer import Transformer
 from pellucid.nn.embeddings import OutputBias
 from pellucid.nn.positional_encoding import LearnedPosition, Position
 
+_AT_ONCE = 64  # positions
+
 
 @dataclass
 class Memory:
@@ -180,7 +182,8 @@ def _packed(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 class Places:
-    """What a position adds to the embedding of its token; each is computed once, by itself."""
+    """What a position adds to the embedding of its token; each is computed once, and always among the same others, so
+    that its bits do not depend on what was asked for before."""
 
     def __init__(self, position: Position, width: int) -> None:
         self.position = copy.deepcopy(position)  # as it is now
@@ -192,10 +195,11 @@ class Places:
         return len(self.position.table) if isinstance(self.position, LearnedPosition) else math.inf
 
     def first(self, count: int) -> Tensor:
-        """At least the first `count`, [count or more, D]."""
+        """The first `count`, [count, D]."""
         table = self.table
         if len(table) < count:
-            nothing = torch.zeros(1, 1, table.shape[1])
-            new = [self.position.embed(nothing, torch.tensor([place]))[0] for place in range(len(table), count)]
+            end = int(min(-(-count // _AT_ONCE) * _AT_ONCE, max(count, self.limit)))
+            new = [self.position.embed(torch.zeros(1, len(places), table.shape[1]), places)[0]
+                   for places in torch.split(torch.arange(len(table), end), _AT_ONCE)]
             self.table = table = torch.cat([table, *new]).detach()
-        return table
+        return table[:count]
