@@ -16,7 +16,6 @@ import stat
 import sys
 import tempfile
 import time
-import uuid
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +112,7 @@ def bound() -> None:
 def remove(one: Kept) -> None:
     """Takes it away in one step, so that who looks meanwhile finds all of it or nothing."""
     with contextlib.suppress(OSError):
-        aside = one.path.with_name(f".tmp-{uuid.uuid4().hex}")
+        aside = one.path.with_name(f".tmp-{os.urandom(16).hex()}")
         one.path.replace(aside)
         if aside.is_dir():
             shutil.rmtree(aside, ignore_errors=True)

@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 import time
-import uuid
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -123,11 +122,16 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
         _put_in_place(temporary, path)
 
 
+def scratch_name(path: Path) -> Path:
+    """A name beside `path`, which nothing has, for what is not whole yet."""
+    return path.with_name(f"{_TEMPORARY}{os.urandom(16).hex()}-{path.name}")
+
+
 @contextlib.contextmanager
 def _beside(path: Path) -> Iterator[Path]:
     """A free name for what is to take the place of `path`; whatever still has it at the end is removed."""
     make_folder(path.parent)
-    temporary = path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}-{path.name}")
+    temporary = scratch_name(path)
     with output_errors(path):
         try:
             yield temporary
@@ -144,7 +148,7 @@ def _put_in_place(new: Path, path: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         if not _exchange(new, path):  # for an instant there is neither
-            aside = path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}-{path.name}")
+            aside = scratch_name(path)
             path.replace(aside)
             new.replace(path)
             shutil.rmtree(aside, ignore_errors=True)

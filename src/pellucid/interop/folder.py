@@ -3,13 +3,12 @@
 import contextlib
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pellucid.errors import ConfigError
-from pellucid.files import make_folder, output_errors
+from pellucid.files import make_folder, output_errors, scratch_name
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     """
     refuse_existing(out)
     make_folder(out.absolute().parent)
-    temporary = out.absolute().with_name(f".tmp-{uuid.uuid4().hex}-{out.name}")
+    temporary = scratch_name(out.absolute())
     with output_errors(out):
         try:
             temporary.mkdir()

@@ -6,7 +6,6 @@ itself, in export.json, that it is a copy and what it lacks.
 
 import os
 import shutil
-import uuid
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from pellucid.files import (
     checked_sha256,
     make_folder,
     output_errors,
+    scratch_name,
     write_bytes,
     write_folder,
     write_json,
@@ -64,7 +64,7 @@ def export(folder: Path, out: Path) -> Exported:
     check_folder(checkpoint)
     load_tokenizers(folder / "tokenizer")
     make_folder(out.absolute().parent)
-    temporary = out.absolute().with_name(f".tmp-{uuid.uuid4().hex}-{out.name}")
+    temporary = scratch_name(out.absolute())
     before, left_out = size_of(folder), _left_out(folder, checkpoint)
     with output_errors(out):
         try:

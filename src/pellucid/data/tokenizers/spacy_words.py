@@ -4,8 +4,6 @@ Joining is a guess: tokens are joined by a space, so "don't" comes back as "do n
 spaces, by nothing.
 """
 
-import logging
-
 from pellucid.data.tokenizers.vocabulary import Rule
 from pellucid.errors import ConfigError
 
@@ -18,6 +16,8 @@ def rule(language: str) -> Rule:
     Raises:
         ConfigError: spaCy does not know the language, or it or a package that the language needs is not installed.
     """
+    import logging
+
     try:
         import spacy
     except ImportError as error:
