@@ -1,7 +1,6 @@
 """Several batches at once, each on a thread of its own: nobody waits for anybody inside a step."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 Batch = TypeVar("Batch")
@@ -19,6 +18,8 @@ def each(decode: Callable[[Batch], Result], batches: Sequence[Batch], threads: i
     if threads < 2:
         yield from map(decode, batches)
         return
+    from concurrent.futures import ThreadPoolExecutor  # for which a single batch need not wait
+
     pool = ThreadPoolExecutor(threads, initializer=lambda: use_threads(1))
     try:
         yield from pool.map(decode, batches)

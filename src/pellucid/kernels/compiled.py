@@ -16,7 +16,6 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_double, c_float, c_int64, c_uint32, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,6 +174,8 @@ def compile_kernels(level: Level, compiler: Sequence[str], path: Path) -> None:
         subprocess.SubprocessError: the compiler failed, or took longer than ten minutes.
         OSError: it is not there.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     def run(*words: str | Path) -> None:
         subprocess.run([*compiler, *_FLAGS, *level.flags, *words], capture_output=True, check=True, timeout=600,
                        stdin=subprocess.DEVNULL)
