@@ -22,6 +22,7 @@ from pathlib import Path
 
 from pellucid.errors import PellucidWarning, UserError
 
+TEMPORARY = ".tmp-"  # how a name begins of what is not whole
 KINDS = {"ids": "token ids of data", "engines": "packed weights", "digests": "SHA-256 of large files",
          "hub": "data sets of the Hub", "kernels": "compiled kernels"}
 _PLACES = {"ids": "*", "engines": "*/*", "digests": "*", "hub": "*", "kernels": "*"}  # where each thing of a kind lies
@@ -109,10 +110,15 @@ def bound() -> None:
         over -= one.bytes
 
 
+def scratch_name(path: Path) -> Path:
+    """A name beside `path`, which nothing has, for what is not whole yet, or not any more."""
+    return path.with_name(f"{TEMPORARY}{os.urandom(16).hex()}-{path.name}")
+
+
 def remove(one: Kept) -> None:
     """Takes it away in one step, so that who looks meanwhile finds all of it or nothing."""
     with contextlib.suppress(OSError):
-        aside = one.path.with_name(f".tmp-{os.urandom(16).hex()}")
+        aside = scratch_name(one.path)
         one.path.replace(aside)
         if aside.is_dir():
             shutil.rmtree(aside, ignore_errors=True)

@@ -17,11 +17,10 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pellucid.cache import cache_folder, tell_of_damage
+from pellucid.cache import TEMPORARY, cache_folder, scratch_name, tell_of_damage
 from pellucid.errors import CheckpointError, OutputError, check_format
 
 MANIFEST = "manifest.json"
-_TEMPORARY = ".tmp-"
 REPAIR = "copy it again, or run the same `pellucid train` command again: it goes on from what is whole"
 _FORMAT = 1
 _LARGE = 16 * 2**20  # bytes; the SHA-256 of what is smaller is there in 10 ms
@@ -120,11 +119,6 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
         entries = {file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)} for file in files}
         write_json(temporary / MANIFEST, {"format": _FORMAT, "files": entries})
         _put_in_place(temporary, path)
-
-
-def scratch_name(path: Path) -> Path:
-    """A name beside `path`, which nothing has, for what is not whole yet."""
-    return path.with_name(f"{_TEMPORARY}{os.urandom(16).hex()}-{path.name}")
 
 
 @contextlib.contextmanager
@@ -280,7 +274,7 @@ def remembered_sha256(path: Path) -> str:
 
 def remove_leftovers(folder: Path, unused: float = 0.0) -> None:
     """Removes what a killed writer left unfinished in `folder`, if nothing was written to it for `unused` seconds."""
-    for path in folder.glob(f"{_TEMPORARY}*"):
+    for path in folder.glob(f"{TEMPORARY}*"):
         with contextlib.suppress(FileNotFoundError):  # its writer has finished meanwhile
             if time.time() - path.lstat().st_mtime >= unused:
                 _remove(path)

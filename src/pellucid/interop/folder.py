@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pellucid.cache import scratch_name
 from pellucid.errors import ConfigError
-from pellucid.files import make_folder, output_errors, scratch_name
+from pellucid.files import make_folder, output_errors
 
 
 @dataclass(frozen=True)

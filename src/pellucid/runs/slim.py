@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from pellucid.cache import scratch_name
 from pellucid.data.tokenizers.build import load_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import (
@@ -18,7 +19,6 @@ from pellucid.files import (
     checked_sha256,
     make_folder,
     output_errors,
-    scratch_name,
     write_bytes,
     write_folder,
     write_json,
