@@ -39,8 +39,8 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def one_loss_curve() -> Iterator[None]:
-    """Of all runs that tests train the first one's loss curve is drawn, and the others show that: drawing takes as long
-    as most of these trainings."""
+    """Of all runs that tests train in a process the first one's loss curve is drawn, and the others show that: drawing
+    takes as long as most of these trainings. tests/train/test_journal.py draws its own."""
     from pellucid.files import write_bytes
     from pellucid.train import loop
     from pellucid.train.journal import draw_loss_curve

@@ -34,13 +34,16 @@ def as_yaml(value: Any) -> str:
 
 
 def _check_depth(text: str) -> None:
-    """Raises YAMLError: values lie deeper than _DEEPEST, or it is no YAML."""
+    """Raises YAMLError: values lie deeper than _DEEPEST, or it is no YAML.
+
+    Before a value is made of them: libyaml does that in C, by a recursion that nobody can stop.
+    """
     depth = 0
     for event in yaml.parse(text, _SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            problem = f"more than {_DEEPEST} levels lie inside each other"
-            raise yaml.MarkedYAMLError(None, None, problem, event.start_mark)  # type: ignore[arg-type]
+            mark: Any = event.start_mark  # libyaml's is a class of its own, with the same attributes
+            raise yaml.MarkedYAMLError(None, None, f"more than {_DEEPEST} levels lie inside each other", mark)
 
 
 class _StrictLoader(_SafeLoader):

@@ -29,7 +29,7 @@ from pellucid.model.transformer import Transformer
 from pellucid.nn.embeddings import OutputBias
 from pellucid.nn.positional_encoding import LearnedPosition, Position
 
-_AT_ONCE = 64  # positions
+_AT_ONCE = 64  # positions that are computed together
 
 
 @dataclass

@@ -174,7 +174,7 @@ def compile_kernels(level: Level, compiler: Sequence[str], path: Path) -> None:
         subprocess.SubprocessError: the compiler failed, or took longer than ten minutes.
         OSError: it is not there.
     """
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor  # which nobody needs who finds them compiled
 
     def run(*words: str | Path) -> None:
         subprocess.run([*compiler, *_FLAGS, *level.flags, *words], capture_output=True, check=True, timeout=600,

@@ -78,7 +78,7 @@ class Scores:
         while done < len(places):
             if since >= self.count:
                 least, since = self._bound(sums, places[done:], k), 0
-            if least > rest[done] and sums.is_rare(least - rest[done]):
+            if least > rest[done] and sums.few_reach(least - rest[done]):
                 break
             begin, end = self.bounds[places[done]], self.bounds[places[done] + 1]
             sums.add(self.passages[begin:end], self.scores[begin:end])
@@ -150,8 +150,8 @@ class _Sums:
         at = np.flatnonzero(self.values.reshape(-1, _BLOCK)[blocks] >= bound)
         return blocks[at // _BLOCK] * _BLOCK + at % _BLOCK
 
-    def is_rare(self, bound: float) -> bool:
-        """Whether half of all blocks or more have no sum of at least `bound`."""
+    def few_reach(self, bound: float) -> bool:
+        """Whether half of all blocks or fewer have a sum of at least `bound`."""
         highest = self._of_blocks()
         return 2 * int(np.count_nonzero(highest >= bound)) <= len(highest)
 

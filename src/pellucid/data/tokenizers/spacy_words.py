@@ -16,7 +16,7 @@ def rule(language: str) -> Rule:
     Raises:
         ConfigError: spaCy does not know the language, or it or a package that the language needs is not installed.
     """
-    import logging
+    import logging  # here, since who has another tokenizer needs none of it
 
     try:
         import spacy
