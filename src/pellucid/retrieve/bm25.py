@@ -72,7 +72,7 @@ class Scores:
             return []
         places = places[np.argsort(-self.peaks[places], kind="stable")]
         rest = np.append(np.cumsum(self.peaks[places][::-1].astype(np.float64))[::-1], 0.0) * (1 + _SLACK)
-        common = np.flatnonzero(self.bounds[places + 1] - self.bounds[places] > self.count // 16)
+        common = np.flatnonzero(self.bounds[places + 1] - self.bounds[places] > self.count // 6)
         done = int(common[0]) if len(common) else len(places)
         sums = _Sums(self._summed.get_scores_from_ids(places[:done]))
         least, since = 0.0, self.count  # a bound below the k-th best sum; scores added since it was found
