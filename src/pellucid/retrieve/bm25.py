@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 K1, B = 1.2, 0.75
 _BLOCK = 1024  # passages whose highest sum is looked at before theirs
+_FEW = 4096  # passages: to add what a term gives them takes no longer than to look a few of them up
 _SAMPLED = 8  # one of so many blocks says how many hold a sum as high
 _SLACK = 1e-5  # relative; what rounding may do to a bound
 
@@ -72,7 +73,7 @@ class Scores:
             return []
         places = places[np.argsort(-self.peaks[places], kind="stable")]
         rest = np.append(np.cumsum(self.peaks[places][::-1].astype(np.float64))[::-1], 0.0) * (1 + _SLACK)
-        common = np.flatnonzero(self.bounds[places + 1] - self.bounds[places] > self.count // 6)
+        common = np.flatnonzero(self.bounds[places + 1] - self.bounds[places] > max(self.count // 6, _FEW))
         done = int(common[0]) if len(common) else len(places)
         sums = _Sums(self._summed.get_scores_from_ids(places[:done]))
         least, since = 0.0, self.count  # a bound below the k-th best sum; scores added since it was found
