@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -20,11 +21,9 @@ KINDS: dict[str, Any] = {"word": {"kind": "word"}, "character": {"kind": "charac
                          "spacy": {"kind": "spacy", "target_language": "fr"}}
 
 
+@functools.cache
 def made(kind: str, **more: Any) -> Tokenizers:
     return train_tokenizers(TokenizerConfig(**KINDS[kind] | more), [(text, text) for text in TEXT * 9], "seq2seq")
-
-
-MADE = {kind: made(kind) for kind in KINDS}
 
 
 def continuations(opening: Opening, limit: int = 2000) -> list[list[int]]:
@@ -45,7 +44,7 @@ def continuations(opening: Opening, limit: int = 2000) -> list[list[int]]:
     ("marc dorm", "marc dormira"), ("marc ", "marc dort"), ("m", "marc dort"), ("marc d", "marc dort"),
     ("marc", "marc dort"), ("marc dormira", "marc dormira"), ("elle dormira b", "elle dormira bien")])
 def test_what_is_seen_in_training_can_follow(kind: str, prefix: str, whole: str) -> None:
-    opening, target = Speller(MADE[kind].target).opening(prefix), MADE[kind].target
+    opening, target = Speller(made(kind).target).opening(prefix), made(kind).target
     ids = target.encode(whole)
     length, more = opening.beginning.walk(ids)
     assert more is None
@@ -63,7 +62,7 @@ def test_what_is_seen_in_training_can_follow(kind: str, prefix: str, whole: str)
 @settings(max_examples=60, deadline=None)
 @given(prefix=st.text("marcdo il.☃", max_size=9))
 def test_every_output_begins_with_the_prefix_to_the_byte(kind: str, prefix: str) -> None:
-    target = MADE[kind].target
+    target = made(kind).target
     opening = Speller(target).opening(prefix)
     end = target.encode("chat dort")
     for row in continuations(opening, 40):
@@ -75,14 +74,14 @@ def test_every_output_begins_with_the_prefix_to_the_byte(kind: str, prefix: str)
 
 @pytest.mark.parametrize("kind", ["character", "bpe", "unigram"])
 def test_all_that_is_let_through_spells_the_prefix(kind: str) -> None:
-    target = MADE[kind].target
+    target = made(kind).target
     rows = continuations(Speller(target).opening("marc dorm"), 10**6)
     assert len(rows) == len({tuple(row) for row in rows})
     assert all(target.decode(row).startswith("marc dorm") for row in rows)
 
 
 def test_a_vocabulary_of_words_finishes_those_that_it_has_and_keeps_the_others() -> None:
-    target = MADE["word"].target
+    target = made("word").target
     finished = continuations(Speller(target).opening("marc dorm"))
     assert sorted(target.decode(row) for row in finished) == ["marc dormi", "marc dormira"]
     unknown = Speller(target).opening("marc xyz")
@@ -106,7 +105,7 @@ def test_what_is_tidied_before_the_tokenizer_stays_in_the_text() -> None:
 
 
 def test_nothing_is_asked_for_by_nothing() -> None:
-    target = MADE["bpe"].target
+    target = made("bpe").target
     for text in ("", " "):
         opening = Speller(target).opening(text)
         assert opening.beginning.choices == ()
