@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import functools
 import os
+import re
 import shutil
 import stat
 import sys
@@ -113,6 +114,12 @@ def bound() -> None:
 def scratch_name(path: Path) -> Path:
     """A name beside `path`, which nothing has, for what is not whole yet, or not any more."""
     return path.with_name(f"{TEMPORARY}{os.urandom(16).hex()}-{path.name}")
+
+
+def is_scratch(path: Path, of: Path | None = None) -> bool:
+    """Whether a path has such a name, made for `of` or, without it, for any."""
+    found = re.fullmatch(rf"{re.escape(TEMPORARY)}[0-9a-f]{{32}}-(.+)", path.name, re.DOTALL)
+    return found is not None and (of is None or found[1] == of.name)
 
 
 def remove(one: Kept) -> None:

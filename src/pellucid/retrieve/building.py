@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import shutil
 from array import array
 from collections.abc import Iterable, Iterator
@@ -15,6 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from pellucid.cache import is_scratch
 from pellucid.errors import ConfigError
 from pellucid.files import MANIFEST, make_folder, output_errors, write_folder, write_json
 from pellucid.retrieve.folder import ABOUT, DOCUMENTS, FORMAT, NAMES, TEXTS, WINDOWS
@@ -64,7 +64,7 @@ def _alone(folder: Path) -> Iterator[None]:
             raise ConfigError("this folder holds something else than an index", where=str(folder),
                               why="it would be replaced", fix="give another --out")
         for path in folder.parent.iterdir():
-            if re.fullmatch(rf"\.tmp-[0-9a-f]{{32}}-{re.escape(folder.name)}", path.name):
+            if is_scratch(path, of=folder):
                 shutil.rmtree(path, ignore_errors=True)
         yield
     finally:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from pellucid.cache import is_scratch
 from pellucid.errors import CheckpointError, UserError
 from pellucid.files import MANIFEST, check_folder, read_json, write_folder
 from pellucid.runs.folder import ENDED, read_config
@@ -28,7 +29,6 @@ _SIGNS = (".lock", "checkpoints", "environment.json", "tokenizer")  # one of the
 _STARTED = {"config.yaml": "", ".lock": "", "data.json": "", "environment.json": "", "initialized_from.json": "",
             "metrics.jsonl": "", "tokenizer": "tokenizer.json", "data": "generated.json", "checkpoints": ""}
 # What a start leaves, and the file that tells that a folder of that name is ours.
-_LEFTOVER = re.compile(r"\.tmp-[0-9a-f]{32}(-.*)?")
 _LEFT = 60.0  # seconds after which what has a temporary name is taken for forgotten
 
 
@@ -177,14 +177,14 @@ def free(waste: Waste) -> None:
 
 def _is_failed_start(run: Path) -> bool:
     """Whether there is nothing in it but what a start leaves, every file of it ours."""
-    names = {path.name for path in run.iterdir() if not _LEFTOVER.fullmatch(path.name)}
+    names = {path.name for path in run.iterdir() if not is_scratch(path)}
     is_ours = ".lock" in names and names <= _STARTED.keys() and all((run / name / _STARTED[name]).exists()
                                                                     for name in names)
     try:
         read_config(run)
     except UserError:
         return False
-    return is_ours and not any(not _LEFTOVER.fullmatch(path.name) for path in (run / "checkpoints").glob("*"))
+    return is_ours and not any(not is_scratch(path) for path in (run / "checkpoints").glob("*"))
 
 
 def _of_checkpoints(run: Path) -> Iterator[Waste]:
@@ -231,7 +231,7 @@ def _leftovers(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir()
-                  if _LEFTOVER.fullmatch(path.name) and time.time() - path.lstat().st_mtime > _LEFT)
+                  if is_scratch(path) and time.time() - path.lstat().st_mtime > _LEFT)
 
 
 def _leftover(path: Path) -> Waste:
