@@ -60,15 +60,16 @@ class Scores:
             raise ValueError("its arrays do not belong together")
 
     def best(self, terms: NDArray[np.uint64], k: int) -> list[tuple[int, float]]:
-        """The `k` passages of the highest sums over these terms, and the sums; of equal ones those that come first.
+        """The `k` passages of the highest sums over these terms, all different, and the sums; of equal ones those that
+        come first.
 
         Exact, but seldom over all passages that have one of the terms. Terms are taken in the order of their peaks, the
         rare ones first. Once few passages could still get among the best, whatever the terms that are left add to them,
         those terms are looked up in these alone: Turtle and Flood (1995), MaxScore.
         """
         places = np.searchsorted(self.terms, terms)
-        places = places[places < len(self.terms)]
-        places = places[np.isin(self.terms[places], terms)]
+        terms, places = (each[places < len(self.terms)] for each in (terms, places))
+        places = places[self.terms[places] == terms]
         if not len(places):
             return []
         places = places[np.argsort(-self.peaks[places], kind="stable")]
