@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pellucid import files
+from pellucid.cache import scratch_name
 from pellucid.errors import CheckpointError, OutputError, PellucidWarning
 from pellucid.files import (
     append_line,
@@ -237,13 +238,16 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_only_leftovers_are_removed(tmp_path: Path) -> None:
-    (tmp_path / ".tmp-1-folder").mkdir()
-    (tmp_path / ".tmp-1-folder" / "x").write_bytes(b"")
-    (tmp_path / ".tmp-2-file").write_bytes(b"")
-    (tmp_path / "kept.tmp").write_bytes(b"")
+    left = scratch_name(tmp_path / "folder")
+    left.mkdir()
+    (left / "x").write_bytes(b"")
+    scratch_name(tmp_path / "file").write_bytes(b"")
+    others = [".tmp-", ".tmp-notes.txt", f".tmp-{'0' * 32}", f".tmp-{'g' * 32}-file", "kept.tmp"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"")
     remove_leftovers(tmp_path)
     remove_leftovers(tmp_path / "no such folder")
-    assert names(tmp_path) == ["kept.tmp"]
+    assert sorted(names(tmp_path)) == sorted(others)
 
 
 def damage(folder: Path, name: str, outside: Path) -> None:

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from pellucid.errors import PellucidWarning, UserError
 
-TEMPORARY = ".tmp-"  # how a name begins of what is not whole
 KINDS = {"ids": "token ids of data", "engines": "packed weights", "digests": "SHA-256 of large files",
          "hub": "data sets of the Hub", "kernels": "compiled kernels"}
 _PLACES = {"ids": "*", "engines": "*/*", "digests": "*", "hub": "*", "kernels": "*"}  # where each thing of a kind lies
@@ -113,12 +112,13 @@ def bound() -> None:
 
 def scratch_name(path: Path) -> Path:
     """A name beside `path`, which nothing has, for what is not whole yet, or not any more."""
-    return path.with_name(f"{TEMPORARY}{os.urandom(16).hex()}-{path.name}")
+    path = Path(os.path.abspath(path))  # "." has no name
+    return path.with_name(f".tmp-{os.urandom(16).hex()}-{path.name}")
 
 
 def is_scratch(path: Path, of: Path | None = None) -> bool:
     """Whether a path has such a name, made for `of` or, without it, for any."""
-    found = re.fullmatch(rf"{re.escape(TEMPORARY)}[0-9a-f]{{32}}-(.+)", path.name, re.DOTALL)
+    found = re.fullmatch(r"\.tmp-[0-9a-f]{32}-(.+)", path.name, re.DOTALL)
     return found is not None and (of is None or found[1] == of.name)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pellucid.cache import TEMPORARY, cache_folder, scratch_name, tell_of_damage
+from pellucid.cache import cache_folder, is_scratch, scratch_name, tell_of_damage
 from pellucid.errors import CheckpointError, OutputError, check_format
 
 MANIFEST = "manifest.json"
@@ -274,7 +274,7 @@ def remembered_sha256(path: Path) -> str:
 
 def remove_leftovers(folder: Path, unused: float = 0.0) -> None:
     """Removes what a killed writer left unfinished in `folder`, if nothing was written to it for `unused` seconds."""
-    for path in folder.glob(f"{TEMPORARY}*"):
+    for path in filter(is_scratch, folder.iterdir() if folder.is_dir() else ()):
         with contextlib.suppress(FileNotFoundError):  # its writer has finished meanwhile
             if time.time() - path.lstat().st_mtime >= unused:
                 _remove(path)

@@ -102,10 +102,10 @@ def test_a_process_that_gets_a_signal(tiny: Path, tmp_path: Path, new_cache: Cal
 
 
 def test_a_killed_writer_leaves_nothing(cli: Any, copy: Path, tiny: Path) -> None:
-    left = copy / "checkpoints" / ".tmp-0123-step-00000032"
+    left = copy / "checkpoints" / f".tmp-{'0' * 32}-step-00000032"
     left.mkdir()
     (left / "model.safetensors").write_bytes(b"half")
-    (copy / ".tmp-4567-best.json").write_text("{")
+    (copy / f".tmp-{'1' * 32}-best.json").write_text("{")
     assert cli("train", tiny, "--out", copy).code == 0
     assert not list(copy.rglob(".tmp-*"))
 

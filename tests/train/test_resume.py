@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from pellucid.cache import scratch_name
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder
 from pellucid.precision import resolve
@@ -139,11 +140,13 @@ def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path, tiny: Any, tra
     with pytest.raises(train_run.Interrupted):
         train_run.train(tiny(), tmp_path, stop_at((4,)))
     for place in ("", "checkpoints", "figures"):
-        (tmp_path / place / ".tmp-1234-folder").mkdir(parents=True)
-        (tmp_path / place / ".tmp-1234-folder/half").write_bytes(b"x")
-        (tmp_path / place / ".tmp-1234-file").write_bytes(b"x")
+        left = scratch_name(tmp_path / place / "folder")
+        left.mkdir(parents=True)
+        (left / "half").write_bytes(b"x")
+        scratch_name(tmp_path / place / "file").write_bytes(b"x")
+        (tmp_path / place / ".tmp-of-mine").write_bytes(b"x")
     train_through(tiny(), tmp_path)
-    assert not list(tmp_path.rglob(".tmp-*"))
+    assert {path.name for path in tmp_path.rglob(".tmp-*")} == {".tmp-of-mine"}
 
 
 def test_another_configuration_or_other_data_is_refused(tmp_path: Path, tiny: Any, train_through: Through) -> None:

@@ -43,7 +43,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     """
     refuse_existing(out)
     make_folder(out.absolute().parent)
-    temporary = scratch_name(out.absolute())
+    temporary = scratch_name(out)
     with output_errors(out):
         try:
             temporary.mkdir()

@@ -64,7 +64,7 @@ def export(folder: Path, out: Path) -> Exported:
     check_folder(checkpoint)
     load_tokenizers(folder / "tokenizer")
     make_folder(out.absolute().parent)
-    temporary = scratch_name(out.absolute())
+    temporary = scratch_name(out)
     before, left_out = size_of(folder), _left_out(folder, checkpoint)
     with output_errors(out):
         try:
