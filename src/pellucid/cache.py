@@ -112,7 +112,7 @@ def bound() -> None:
 
 def scratch_name(path: Path) -> Path:
     """A name beside `path`, which nothing has, for what is not whole yet, or not any more."""
-    path = Path(os.path.abspath(path))  # "." has no name
+    path = path.absolute()  # "." has no name
     return path.with_name(f".tmp-{os.urandom(16).hex()}-{path.name}")
 
 

@@ -57,6 +57,7 @@ def test_thirty_levels_are_read() -> None:
 
 
 @pytest.mark.parametrize(("text", "why"), [
+    (f"a: {'1:' * 200}1.0", "is no float"),
     ("a: &a [*a]", "recursive"), ("a: &a {b: *a}", "recursive"), ("[a]: 1", "unhashable"), ("{a: 1}: 1", "unhashable"),
     ("a: !!bool x", "'x' is no bool"), ("a: !!int ''", "'' is no int"), ("a: !!timestamp x", "'x' is no timestamp"),
     ("a: 2024-13-45", "'2024-13-45' is no timestamp"), ("a: !!map 5", "'5' is no map"), ("a: 0b_", "'0b_' is no int"),

@@ -121,6 +121,35 @@ def test_arrays_that_do_not_belong_together_are_damage(idx: Path, name: str) -> 
         FolderIndex(idx).search("猫")
 
 
+@pytest.mark.parametrize("name", ["bounds", "passages", "windows", "documents"])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04xx", "tables", "a number", "text", "a huge shape", "no header"])
+def test_whatever_stands_in_the_place_of_an_array_is_damage(content: bytes | str, name: str, idx: Path) -> None:
+    path = idx / f"{name}.npy"
+    if content == "tables":
+        with path.open("wb") as file:
+            np.savez(file, a=np.zeros(3))
+    elif isinstance(content, str):
+        whole = path.read_bytes()
+        np.save(path, {"a number": np.int64(1), "text": np.array(["a"])}.get(content, np.zeros(0)))
+        if content == "a huge shape":
+            path.write_bytes(whole.replace(b"'shape': (", b"'shape': (99999999999,", 1))
+        elif content == "no header":
+            path.write_bytes(whole[:12] + b"{(" + whole[14:])
+    else:
+        path.write_bytes(content)
+    forge(idx, path.name)
+    with pytest.raises(DataError, match="damaged"):
+        FolderIndex(idx)
+
+
+def test_documents_that_are_none_are_damage(idx: Path) -> None:
+    (idx / "names.jsonl").write_bytes(b"?" * (idx / "names.jsonl").stat().st_size)
+    forge(idx, "names.jsonl")
+    for read in (FolderIndex(idx).documents, FolderIndex(idx).passages):
+        with pytest.raises(DataError, match="damaged"):
+            list(read())
+
+
 def test_what_a_newer_version_made_is_refused(idx: Path) -> None:
     about = json.loads((idx / ABOUT).read_text()) | {"format": 99}
     (idx / ABOUT).write_text(json.dumps(about))

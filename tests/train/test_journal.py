@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from matplotlib.image import imread
 
-from pellucid.errors import CheckpointError, NumericalError
+from pellucid.errors import CheckpointError, NumericalError, OutputError
 from pellucid.language import columns
 from pellucid.train import loop
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration, read_metrics
@@ -137,7 +137,8 @@ def test_the_loss_curve_takes_a_share_of_the_time(share: float, stops: tuple[int
     assert drawn == expected
 
 
-def test_the_loss_curve_is_drawn_when_training_fails(tiny: Any, train_through: Any, tmp_path: Path,
+@pytest.mark.parametrize("is_full", [False, True])
+def test_the_loss_curve_is_drawn_when_training_fails(is_full: bool, tiny: Any, train_through: Any, tmp_path: Path,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     drawn, update = list[int](), loop.update
 
@@ -146,9 +147,14 @@ def test_the_loss_curve_is_drawn_when_training_fails(tiny: Any, train_through: A
             raise NumericalError("the loss is no number")
         return update(learner, *rest)
 
-    monkeypatch.setattr(loop, "draw_loss_curve", lambda events, path: drawn.append(events[-1]["step"]))
+    def draw(events: list[dict[str, Any]], path: Path) -> None:
+        drawn.append(events[-1]["step"])
+        if len(drawn) > 1 and is_full:
+            raise OutputError("cannot write", why="the disk is full")
+
+    monkeypatch.setattr(loop, "draw_loss_curve", draw)
     monkeypatch.setattr(loop, "DRAWING", 1e-9)
     monkeypatch.setattr(loop, "update", fail_at_5)
     with pytest.raises(NumericalError):
-        train_through(tiny(train={"steps": 8, "validate_every": 2}), tmp_path)
-    assert drawn == [2, 4]
+        train_through(tiny(train={"steps": 8, "validate_every": 2, "log_every": 1}), tmp_path)
+    assert drawn == [2, 5]

@@ -1,4 +1,7 @@
-"""YAML as plain data: each key once, and nothing inside itself or deeper than people write."""
+"""YAML as plain data: each key once, and nothing inside itself or deeper than people write.
+
+Where pyyaml was built without libyaml a few texts are refused that are read elsewhere, as a tab behind a value.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +53,7 @@ class _StrictLoader(_SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep=True)  # which refuses a value inside itself
-        except (ValueError, LookupError, TypeError, AttributeError) as error:  # so pyyaml takes `!!bool x`
+        except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:  # pyyaml's of `!!bool x`
             problem = f"{node.value!r:.60} is no {node.tag.rpartition(':')[2]}"
             raise yaml.MarkedYAMLError(None, None, problem, node.start_mark) from error
 

@@ -68,8 +68,8 @@ class Scores:
         those terms are looked up in these alone: Turtle and Flood (1995), MaxScore.
         """
         places = np.searchsorted(self.terms, terms)
-        terms, places = (each[places < len(self.terms)] for each in (terms, places))
-        places = places[self.terms[places] == terms]
+        is_inside = places < len(self.terms)
+        places = places[is_inside][self.terms[places[is_inside]] == terms[is_inside]]
         if not len(places):
             return []
         places = places[np.argsort(-self.peaks[places], kind="stable")]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ FORMAT = 1
 ABOUT = "index.json"
 TEXTS, NAMES = "texts.bin", "names.jsonl"  # UTF-8, one document behind the other; an id and a title a line
 DOCUMENTS, WINDOWS = "documents.npy", "windows.npy"  # [documents + 1, 2], [passages, 5]
-ARRAYS = ("terms", "bounds", "passages", "scores", "peaks")  # see bm25.Scores
+ARRAYS = {"terms": "uint64", "bounds": "int64", "passages": "int32", "scores": "float32", "peaks": "float32"}  # of bm25
 FILES = {ABOUT, TEXTS, NAMES, DOCUMENTS, WINDOWS, *(f"{name}.npy" for name in ARRAYS)}
 _REPAIR = "copy it again, or build it again: pellucid index DATA --out IDX"
 
@@ -43,39 +45,30 @@ class FolderIndex:
             what = "this is no index" if folder.exists() else "there is no such index"
             raise ConfigError(what, where=str(folder), fix="build one: pellucid index DATA --out IDX")
         self._folder = folder
-        try:
+        with _told(folder):
             for name in sorted(FILES):
                 checked_sha256(folder, name)  # of all of it once, then for as long as nobody touches it
             self.about: dict[str, Any] = read_json(folder / ABOUT)
             check_format(self.about["format"], FORMAT, str(folder / ABOUT))
-            arrays = {name: _array(folder / f"{name}.npy") for name in ARRAYS}
-            self._documents: NDArray[np.int64] = np.load(folder / DOCUMENTS)
-            self._windows: NDArray[np.int64] = _array(folder / WINDOWS)
+            arrays: dict[str, Any] = {name: _array(folder / f"{name}.npy", kind, 1) for name, kind in ARRAYS.items()}
+            self._documents, self._windows = (_array(folder / name, "int64", 2) for name in (DOCUMENTS, WINDOWS))
             self._texts, self._names = (_mapped(folder / name) for name in (TEXTS, NAMES))
             self.scores = Scores(**arrays, count=len(self._windows))
             self.scores.check()
-        except CheckpointError as error:
-            if "newer version" in error.what:
-                raise
-            place = error.where or str(folder)
-            raise DataError("the index is damaged", where=place, why=error.why or error.what, fix=_REPAIR) from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError("the index is damaged", where=str(folder), why=str(error), fix=_REPAIR) from error
 
     def search(self, question: str, k: int = 5) -> list[Found]:
         """The passages that fit best (see `Retriever`)."""
         check_question(question, k)
-        try:
+        with _told(self._folder):
             best = self.scores.best(distinct_terms(question), k)
             return [Found(self.passage(number), score) for number, score in best]
-        except (IndexError, KeyError, TypeError, ValueError) as error:  # whole by its manifest, and yet not ours
-            raise DataError("the index is damaged", where=str(self._folder), why=str(error), fix=_REPAIR) from error
 
     def passage(self, number: int) -> Passage:
         """A passage by its number, from 0."""
-        document, start, end, begin, stop = self._windows[number].tolist()
-        one = self._name(document)
-        return Passage(one["id"], one["title"], start, end, self._texts[begin:stop].tobytes().decode("utf-8"))
+        with _told(self._folder):
+            document, start, end, begin, stop = self._windows[number].tolist()
+            one = self._name(document)
+            return Passage(one["id"], one["title"], start, end, self._texts[begin:stop].tobytes().decode("utf-8"))
 
     def passages(self) -> Iterator[Passage]:
         """All of them, in the order of the documents."""
@@ -83,9 +76,12 @@ class FolderIndex:
 
     def documents(self) -> Iterator[Document]:
         """All of them, in the order in which they were read, with their whole texts."""
-        for number, (begin, end) in enumerate(zip(self._documents[:-1, 0], self._documents[1:, 0], strict=True)):
-            one = self._name(number)
-            yield Document(one["id"], one["title"], bytes(self._texts[begin:end]).decode("utf-8"))
+        for number in range(len(self._documents) - 1):
+            with _told(self._folder):
+                begin, end = self._documents[number : number + 2, 0]
+                one = self._name(number)
+                document = Document(one["id"], one["title"], bytes(self._texts[begin:end]).decode("utf-8"))
+            yield document
 
     def _name(self, document: int) -> dict[str, str]:
         begin, end = self._documents[document : document + 2, 1]
@@ -93,9 +89,25 @@ class FolderIndex:
         return found
 
 
-def _array(path: Path) -> NDArray[Any]:
-    """An array, memory-mapped; of the plain kind, of which a row is taken in a thirtieth of the time."""
-    mapped: NDArray[Any] = np.load(path, mmap_mode="r").view(np.ndarray)
+@contextlib.contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Of an index that is damaged, or whole by its manifest and yet not ours, people hear that, and what to do."""
+    try:
+        yield
+    except CheckpointError as error:
+        if "newer version" in error.what:
+            raise
+        place = error.where or str(folder)
+        raise DataError("the index is damaged", where=place, why=error.why or error.what, fix=_REPAIR) from error
+    except (OSError, ValueError, ArithmeticError, LookupError, TypeError, SyntaxError, TokenError) as error:
+        raise DataError("the index is damaged", where=str(folder), why=str(error), fix=_REPAIR) from error
+
+
+def _array(path: Path, kind: str, dimensions: int) -> NDArray[Any]:
+    """An array of this type, memory-mapped; of the plain kind, of which a row is taken in a thirtieth of the time."""
+    mapped: NDArray[Any] = np.lib.format.open_memmap(path, mode="r").view(np.ndarray)
+    if (mapped.dtype.name, mapped.ndim) != (kind, dimensions):
+        raise ValueError(f"{path.name} holds {mapped.dtype.name} in {mapped.ndim} dimensions")
     return mapped
 
 

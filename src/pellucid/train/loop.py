@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pellucid.errors import OutputError
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
 from pellucid.train.flow import Flow, watch
@@ -123,6 +124,7 @@ def record(session: Session, event: dict[str, Any]) -> None:
     if session.learner.world.is_first:
         session.metrics.write(event)
         session.tracking.tell(event)
+        session.is_behind = True
 
 
 def show_progress(session: Session, loss: float, rate: float, waiting: float | None = None) -> None:
@@ -171,12 +173,19 @@ def draw(session: Session) -> None:
 
 @contextlib.contextmanager
 def drawn_at_end(session: Session) -> Iterator[None]:
-    """However this ends, the loss curve shows all of it then."""
+    """However this ends, the loss curve shows all of it then. That it cannot be drawn hides no other end."""
     try:
         yield
-    finally:
-        if session.is_behind:
-            draw(session)
+    except BaseException:
+        with contextlib.suppress(OutputError):
+            _catch_up(session)
+        raise
+    _catch_up(session)
+
+
+def _catch_up(session: Session) -> None:
+    if session.is_behind:
+        draw(session)
 
 
 def validate_and_save(session: Session) -> None:
@@ -188,7 +197,6 @@ def validate_and_save(session: Session) -> None:
     elif progress.step > train.warmup_steps:
         progress.validations_without_gain += 1
     save(session)
-    session.is_behind = True
     if time.monotonic() >= session.draw_from:
         draw(session)
 
