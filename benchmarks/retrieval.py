@@ -118,6 +118,8 @@ def main(words: Sequence[str] | None = None) -> int:
         if count:
             path = arguments.keep or Path(folder) / "index"
             built = {} if path.exists() else build(count, Path(folder), path)
+            if (there := FolderIndex(path).about["passages"]) != count:
+                parser.error(f"{path} has {there:,} passages, not {count:,}")
             rows.append(search(path, searches) | built)
     for row in rows:
         print("  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"

@@ -11,9 +11,9 @@ import pytest
 from pellucid.ablate import calibrate
 from pellucid.ablate.agenda import with_budget
 from pellucid.ablate.cells import cells_of
-from pellucid.ablate.processes import cores
 from pellucid.ablate.study import Study
 from pellucid.cli import main
+from pellucid.kernels.levels import cores
 from pellucid.studies import study_names
 
 Make = Callable[..., Study]

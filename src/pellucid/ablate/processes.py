@@ -27,6 +27,7 @@ from pellucid.ablate.sentences import sentence_influences, table_of
 from pellucid.config.effects import LANGUAGES, differences_in_training
 from pellucid.errors import CheckpointError, NumericalError, UserError
 from pellucid.files import make_folder, read_json
+from pellucid.kernels.levels import cores
 from pellucid.runs.folder import read_config
 from pellucid.train.journal import Reporter, duration, read_metrics
 from pellucid.train.stopping import stop_on_signals
@@ -163,9 +164,6 @@ class Pool:
         self.reporter.progress(f"{self._done()}  {now}{told}")
 
 
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def seconds_left(outcomes: Sequence[Outcome], done: Sequence[bool], labels: Sequence[str],

@@ -43,9 +43,10 @@ def main(program: str, words: Sequence[str]) -> int:
         return 0
     from pellucid.ablate.ablate import ablate, dry_run
     from pellucid.ablate.grid import as_data as grid_as_data
-    from pellucid.ablate.processes import Stopped, cores
+    from pellucid.ablate.processes import Stopped
     from pellucid.ablate.results import as_data, smallest_effects
     from pellucid.ablate.study import read_study
+    from pellucid.kernels.levels import cores
     from pellucid.train.journal import Reporter
 
     if arguments.jobs < 1:

@@ -13,6 +13,7 @@ from pellucid.doctor.busy import BUSY
 from pellucid.doctor.finding import Finding
 from pellucid.files import free_bytes
 from pellucid.kernels.compiled import use_kernels
+from pellucid.kernels.levels import cores
 from pellucid.model.build import build, build_classifier, build_reader
 from pellucid.precision import resolve
 from pellucid.runs.folder import environment
@@ -32,11 +33,10 @@ def look_around(config: RunConfig, out: Path, vocabulary: int,
         others: the share of the processors that other processes have; None where nobody tells.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     kernels = use_kernels(device, config.train.kernels == "auto")
     use_kernels(device, False)
     facts = environment() | {
-        "device": str(device), "features": processor_features(), "cores": cores, "kernels": kernels,
+        "device": str(device), "features": processor_features(), "cores": cores(), "kernels": kernels,
         "precision": resolve(config.train.precision, device), "parameters": parameters_of(config, vocabulary),
         "free_disk_bytes": free_bytes(out), "others": others}
     return findings_from(facts, config), facts

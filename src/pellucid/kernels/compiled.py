@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.cache import cache_folder, is_own
 from pellucid.errors import PellucidWarning, UserError
 from pellucid.files import sha256, write_bytes, write_text
-from pellucid.kernels.levels import ATEN, HOLD, LEVELS, Level, levels_here, machine
+from pellucid.kernels.levels import ATEN, HOLD, LEVELS, Level, cores, levels_here, machine
 
 if TYPE_CHECKING:
     import torch
@@ -171,7 +171,7 @@ def compile_kernels(level: Level, compiler: Sequence[str], path: Path) -> None:
     """Writes the kernels for a level, in machine code, to `path`: a process for each source, side by side.
 
     Raises:
-        subprocess.SubprocessError: the compiler failed, or took longer than ten minutes.
+        subprocess.SubprocessError: the compiler failed, or took longer than ten minutes for a source, or to join them.
         OSError: it is not there.
     """
     from concurrent.futures import ThreadPoolExecutor  # which nobody needs who finds them compiled
@@ -180,7 +180,7 @@ def compile_kernels(level: Level, compiler: Sequence[str], path: Path) -> None:
         subprocess.run([*compiler, *_FLAGS, *level.flags, *words], capture_output=True, check=True, timeout=600,
                        stdin=subprocess.DEVNULL)
 
-    with tempfile.TemporaryDirectory(prefix=f"{path.stem}-") as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory(prefix=f"{path.stem}-") as folder, ThreadPoolExecutor(cores()) as pool:
         objects = [Path(folder) / f"{source.stem}.o" for source in _SOURCES]
         list(pool.map(lambda source, into: run("-c", source, "-o", into), _SOURCES, objects))
         run("-shared", *objects, "-o", path)

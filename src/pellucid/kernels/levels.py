@@ -87,6 +87,11 @@ def instructions() -> frozenset[str]:
     return frozenset()
 
 
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def levels_here() -> tuple[Level, ...]:
     """Those that this processor can run, the best first; none better than $PELLUCID_KERNELS or $ATEN_CPU_CAPABILITY
     allow."""
