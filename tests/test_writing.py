@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.cache import scratch_name
 from pellucid.errors import OutputError
 from pellucid.files import remove_leftovers, writing
 
@@ -43,8 +44,9 @@ def test_a_file_that_fails_goes_and_the_old_one_stands(error: BaseException, old
 
 
 def test_leftovers_that_are_still_written_to_stay(tmp_path: Path) -> None:
-    for name, age in ((".tmp-1-old", 100), (".tmp-2-new", 5), ("file", 100)):
-        (tmp_path / name).write_bytes(b"")
-        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    old, new, other = scratch_name(tmp_path / "a"), scratch_name(tmp_path / "b"), tmp_path / "file"
+    for path, age in ((old, 100), (new, 5), (other, 100)):
+        path.write_bytes(b"")
+        os.utime(path, (time.time() - age,) * 2)
     remove_leftovers(tmp_path, unused=60)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".tmp-2-new", "file"]
+    assert set(tmp_path.iterdir()) == {new, other}

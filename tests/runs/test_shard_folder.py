@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import pytest
 
+from pellucid.cache import scratch_name
 from pellucid.config import DecodeConfig
 from pellucid.data import claims
 from pellucid.errors import CheckpointError, ConfigError, DataError, UserError
@@ -226,9 +227,9 @@ def test_whoever_begins_the_folder_is_waited_for(source: Path, monkeypatch: pyte
 
 def test_leftovers_of_the_killed_go_after_a_day(source: Path) -> None:
     folder = finished(source)
-    for name, age in (("deep/er/.tmp-1-c", 2 * 86400), (".tmp-2-a.txt", 60)):
-        path = source.parent / "out" / name
+    old, new = (scratch_name(source.parent / "out" / name) for name in ("deep/er/c", "a.txt"))
+    for path, age in ((old, 2 * 86400), (new, 60)):
         path.touch()
         os.utime(path, (path.stat().st_mtime - age,) * 2)
     begun(source)
-    assert [path.name for path in folder.output.rglob(".tmp-*")] == [".tmp-2-a.txt"]
+    assert [path.name for path in folder.output.rglob(".tmp-*")] == [new.name]
