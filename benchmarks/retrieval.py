@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import write
+from pellucid.files import read_json
 from pellucid.retrieve.documents import read_paragraphs
-from pellucid.retrieve.folder import FolderIndex
+from pellucid.retrieve.folder import ABOUT, FolderIndex
 from pellucid.retrieve.index import build_index
 from pellucid.retrieve.measures import recall_at
 
@@ -117,8 +118,8 @@ def main(words: Sequence[str] | None = None) -> int:
             rows += recalls(arguments.files, Path(folder) / "questions")
         if count:
             path = arguments.keep or Path(folder) / "index"
-            built = {} if path.exists() else build(count, Path(folder), path)
-            if (there := FolderIndex(path).about["passages"]) != count:
+            built = {} if (path / ABOUT).exists() else build(count, Path(folder), path)
+            if (there := read_json(path / ABOUT)["passages"]) != count:
                 parser.error(f"{path} has {there:,} passages, not {count:,}")
             rows.append(search(path, searches) | built)
     for row in rows:

@@ -38,7 +38,7 @@ def test_what_is_too_deep_is_refused_at_its_line(opening: str, closing: str, dep
     assert "levels lie inside each other" in error.value.why
 
 
-def test_without_libyaml_the_same_is_read_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_libyaml_yaml_is_read_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
     spec = importlib.util.spec_from_file_location("without_libyaml", str(strict_yaml.__file__))
     assert spec is not None

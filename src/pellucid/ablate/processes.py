@@ -164,8 +164,6 @@ class Pool:
         self.reporter.progress(f"{self._done()}  {now}{told}")
 
 
-
-
 def seconds_left(outcomes: Sequence[Outcome], done: Sequence[bool], labels: Sequence[str],
                  begun: Sequence[tuple[float, float]]) -> float | None:
     """Seconds of work left, were it done one run at a time: a run takes as long as those of its cell did, or as all

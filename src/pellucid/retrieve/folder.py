@@ -23,7 +23,8 @@ FORMAT = 1
 ABOUT = "index.json"
 TEXTS, NAMES = "texts.bin", "names.jsonl"  # UTF-8, one document behind the other; an id and a title a line
 DOCUMENTS, WINDOWS = "documents.npy", "windows.npy"  # [documents + 1, 2], [passages, 5]
-ARRAYS = {"terms": "uint64", "bounds": "int64", "passages": "int32", "scores": "float32", "peaks": "float32"}  # of bm25
+# The attributes of bm25.Scores, and their types.
+ARRAYS = {"terms": "uint64", "bounds": "int64", "passages": "int32", "scores": "float32", "peaks": "float32"}
 FILES = {ABOUT, TEXTS, NAMES, DOCUMENTS, WINDOWS, *(f"{name}.npy" for name in ARRAYS)}
 _REPAIR = "copy it again, or build it again: pellucid index DATA --out IDX"
 
@@ -45,7 +46,7 @@ class FolderIndex:
             what = "this is no index" if folder.exists() else "there is no such index"
             raise ConfigError(what, where=str(folder), fix="build one: pellucid index DATA --out IDX")
         self._folder = folder
-        with _told(folder):
+        with _damage_told(folder):
             for name in sorted(FILES):
                 checked_sha256(folder, name)  # of all of it once, then for as long as nobody touches it
             self.about: dict[str, Any] = read_json(folder / ABOUT)
@@ -59,16 +60,16 @@ class FolderIndex:
     def search(self, question: str, k: int = 5) -> list[Found]:
         """The passages that fit best (see `Retriever`)."""
         check_question(question, k)
-        with _told(self._folder):
+        with _damage_told(self._folder):
             best = self.scores.best(distinct_terms(question), k)
             return [Found(self.passage(number), score) for number, score in best]
 
     def passage(self, number: int) -> Passage:
         """A passage by its number, from 0."""
-        with _told(self._folder):
+        with _damage_told(self._folder):
             document, start, end, begin, stop = self._windows[number].tolist()
             one = self._name(document)
-            return Passage(one["id"], one["title"], start, end, self._texts[begin:stop].tobytes().decode("utf-8"))
+            return Passage(one["id"], one["title"], start, end, bytes(self._texts[begin:stop]).decode("utf-8"))
 
     def passages(self) -> Iterator[Passage]:
         """All of them, in the order of the documents."""
@@ -77,7 +78,7 @@ class FolderIndex:
     def documents(self) -> Iterator[Document]:
         """All of them, in the order in which they were read, with their whole texts."""
         for number in range(len(self._documents) - 1):
-            with _told(self._folder):
+            with _damage_told(self._folder):
                 begin, end = self._documents[number : number + 2, 0]
                 one = self._name(number)
                 document = Document(one["id"], one["title"], bytes(self._texts[begin:end]).decode("utf-8"))
@@ -90,7 +91,7 @@ class FolderIndex:
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _damage_told(folder: Path) -> Iterator[None]:
     """Of an index that is damaged, or whole by its manifest and yet not ours, people hear that, and what to do."""
     try:
         yield
