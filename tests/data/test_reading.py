@@ -138,7 +138,14 @@ def test_rivals_are_the_other_passages_that_fit_best(rows: list[tuple[list[int],
         best = sorted((scores[passage] for passage in others), reverse=True)[:MOST]
         assert len(set(map(tuple, found))) == len(found) == len(best)
         assert tuple(own) not in map(tuple, found)
-        assert sorted((scores[tuple(passage)] for passage in found), reverse=True) == pytest.approx(best, abs=1e-5)
+        assert [scores[tuple(passage)] for passage in found] == pytest.approx(best, abs=1e-5), "the best first"
+
+
+def test_of_rivals_that_fit_alike_the_first_come_first() -> None:
+    """Else which they are would be the sorting's choice, which is another on another processor."""
+    passages = [[5, 6, number] for number in range(7, 700)]
+    rivals = Rivals(passages)
+    assert rivals.of([5, 6], passages[2]) == [tuple(passages[number]) for number in (0, 1, 3, 4, 5)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

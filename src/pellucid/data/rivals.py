@@ -35,8 +35,8 @@ class Rivals:
             self._index.index((np.split(places, bounds), vocabulary), show_progress=False)
 
     def of(self, question: Sequence[int], own: Sequence[int]) -> list[Sequence[int]]:
-        """The `MOST` passages that fit a question best, or as many as there are, without `own`, which is one of them;
-        none where no passage has two tokens."""
+        """The `MOST` passages that fit a question best, or as many as there are, without `own`, which is one of them:
+        the best first, of equal ones the one that came first; none where no passage has two tokens."""
         most = min(MOST, len(self._passages) - 1)
         if not most or not len(self._known):
             return []
@@ -44,7 +44,7 @@ class Rivals:
         places = np.searchsorted(self._known, asked).clip(max=len(self._known) - 1)
         scores = self._index.get_scores_from_ids(places[self._known[places] == asked])
         scores[self._numbers[tuple(own)]] = -1
-        return [self._passages[number] for number in np.argpartition(-scores, most - 1)[:most]]
+        return [self._passages[number] for number in np.argsort(-scores, kind="stable")[:most]]
 
 
 def _terms(ids: Sequence[int]) -> NDArray[np.int64]:
