@@ -176,6 +176,12 @@ def _soften_rows_backward(r: Reach, sizes: int, weights: int, gradient: int) -> 
     r.writes(gradient, size)
 
 
+def _turn(r: Reach, sizes: int, heads: int, tables: int, apart: int) -> None:
+    z = _sizes(r, sizes)
+    _heads(r, z, heads, [z.queries, z.queries], 1)
+    r.reads(tables, ((z.batch - 1) * apart + z.queries * 2 * z.width) * _FLOAT)
+
+
 # ---- decoding.cpp and search.cpp ------------------------------------------------------------------------------------
 
 
@@ -262,4 +268,5 @@ FUNCTIONS: dict[str, Callable[..., None]] = {
     "drop": _drop, "drop_float_to": _drop_float_to, "add_dropped": _add_dropped, "layer_norm": _layer_norm,
     "layer_norm_backward": _layer_norm_backward, "attend": _attend, "attend_backward": _attend_backward,
     "soften_rows": _soften_rows, "soften_rows_backward": _soften_rows_backward, "exponentiate": _exponentiate,
-    "r_drop": _r_drop, "clip": _clip, "adam": _adam, "execute": _execute, "rank": _rank, "search": _search}
+    "turn": _turn, "r_drop": _r_drop, "clip": _clip, "adam": _adam, "execute": _execute, "rank": _rank,
+    "search": _search}

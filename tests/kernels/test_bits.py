@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from tests.engine.test_program import drawn, product
 
+from pellucid.kernels import rotary
+
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
 F32 = NDArray[np.float32]
@@ -65,3 +67,14 @@ def test_the_reference_rounds_once() -> None:
     assert fused(a, b, c)[0] == np.float32(1 + 2.0**-23)
     tiny = np.array([2.0**-40], dtype=np.float32)  # lost in float64, where 1 + 2⁻²⁴ looks like a tie
     assert fused(tiny, tiny, np.array([1 + 2.0**-23], dtype=np.float32))[0] == np.float32(1 + 2.0**-23)
+
+
+@pytest.mark.parametrize("width", [2, 16, 30, 48])
+def test_turns(width: int) -> None:
+    """Rotary positions have the same bits on every processor, too, but for what sines and cosines there are."""
+    heads, angles = torch.randn(2, 3, 5, width), torch.randn(5, width // 2)
+    x, one = heads.numpy(), angles.cos().repeat_interleave(2, -1).expand_as(heads).numpy()
+    other = torch.stack([-angles.sin(), angles.sin()], -1).flatten(-2).expand_as(heads).numpy()
+    exchanged = x.reshape(-1, 2)[:, ::-1].reshape(x.shape)
+    assert rotary.serves(heads, angles)
+    assert torch.equal(bits(rotary.turn(heads, angles)), bits(torch.from_numpy(fused(x, one, exchanged * other))))

@@ -19,11 +19,12 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pellucid.kernels import attention, calls, cross_entropy, dropout, layer_norm, r_drop
+from pellucid.kernels import attention, calls, cross_entropy, dropout, layer_norm, r_drop, rotary
 from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.layer_norm import LayerNorm, RmsNorm
+from pellucid.nn.positional_encoding import RotaryPosition
 from pellucid.nn.r_drop import linear_r_drop
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 
@@ -139,7 +140,7 @@ def outcome(door: Callable[..., Tensor], inputs: Sequence[Given | None], context
 def equations() -> Iterator[None]:
     """Every door is shut: what stands in nn/ computes."""
     with pytest.MonkeyPatch.context() as patch:
-        for room in (attention, cross_entropy, dropout, layer_norm, r_drop):
+        for room in (attention, cross_entropy, dropout, layer_norm, r_drop, rotary):
             patch.setattr(room, "serves", lambda *given: False)
         patch.setattr(dropout, "adds", lambda *given: False)
         yield
@@ -243,6 +244,26 @@ def test_padding_between_the_keys_is_hidden_where_it_is() -> None:
     here = real[0].nonzero()[:, 0]
     q, k, v = x[0], x[1][:, :, here], x[2][:, :, here]
     torch.testing.assert_close(out, ScaledDotProductAttention()(q, k, v, AttentionPattern(p, here), None))
+
+
+# ---- rotary positions -----------------------------------------------------------------------------------------------
+
+
+@cases
+@given(data=st.data())
+def test_rotary_positions(data: st.DataObject) -> None:
+    draw = Draw(data)
+    kind, device = draw.type(), draw.mostly("cpu", "meta")
+    batch, rows = draw.mostly(draw.number(1, 4), 0), draw.mostly(draw.number(1, 60), 0)
+    width = draw.one(16, 32, 48, 64, 2 * draw.number(1, 40))
+    shape = draw.mostly((batch, draw.number(1, 3), rows, width), (batch, rows, width), (2, batch, 1, rows, width))
+    heads = draw.given(draw.numbers(*shape), kind, device, draw.one(True, False))
+    of_batch = draw.one((rows,), (rows,), (batch, rows), (1, rows))
+    placed = torch.randint(0, 500, draw.mostly(of_batch, (1,), (rows + 1,), (batch + 1, rows)), generator=draw.random)
+    positions = Given(placed, draw.mostly(torch.int64, torch.int32), draw.mostly(device, "cpu", "meta"),
+                      draw.one(*LAYOUTS), needs=False)
+    module = RotaryPosition(draw.mostly(width, width + 2, 2))
+    compare("rotary positions", module.rotate, [heads, positions], Context(draw))
 
 
 # ---- norms ----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.layer_norm import LayerNorm
+from pellucid.nn.positional_encoding import RotaryPosition
 from pellucid.nn.r_drop import linear_r_drop
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 
@@ -83,6 +84,27 @@ def test_no_query_sees_what_follows(length: int, kind: torch.dtype) -> None:
         assert torch.equal(seen, out[:, :, : last + 1])
         for gradient in torch.autograd.grad(seen.sum(), changed):
             assert not gradient[:, :, last + 1 :].any()
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [2, 14, 16, 48, 66])
+def test_a_turn_is_a_product_of_complex_numbers(width: int, kind: torch.dtype) -> None:
+    """With i, r·e^(iα), each rounded once; its gradient is turned back. From the first sentence on, and from one that
+    begins elsewhere in each."""
+    joint, upstream = torch.randn(3, 7, 5, width).to(kind), torch.randn(3, 5, 7, width).to(kind)
+    together = torch.arange(7)
+    for positions in (together, together[None], together + torch.tensor([[0], [11], [400]])):
+        angles = positions[..., None] / 10_000 ** (torch.arange(0, width, 2) / width)
+        turn = torch.polar(torch.ones_like(angles), angles).view(-1, 1, 7, width // 2)
+        leaf = joint.clone().requires_grad_()
+        out = RotaryPosition(width).rotate(leaf.transpose(1, 2), positions)
+        out.backward(upstream)
+        assert leaf.grad is not None
+        for got, heads, by in ((out, joint.transpose(1, 2), turn), (leaf.grad.transpose(1, 2), upstream, turn.conj())):
+            pairs = torch.view_as_complex(heads.float().unflatten(-1, (-1, 2)).contiguous())
+            expected = torch.view_as_real(pairs * by).flatten(-2)
+            assert got.dtype == kind
+            torch.testing.assert_close(got, expected.to(kind), atol=2e-4, rtol=0 if kind == torch.float32 else 8e-3)
 
 
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (3, 7), (300, 64), (129, 257)])

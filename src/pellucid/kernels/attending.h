@@ -125,8 +125,5 @@ template <class T> static void rotate(const Operation &o, const Execution &e, i6
     const float *one = (const float *)o.weight + position(e, r) * 2 * width, *other = one + width;
     T *row = (T *)e.buffers[o.to] + r * stride(o.to, o.outer);
     for (T *x = row; x < row + o.keys_width; x += width)
-        for (i64 i = 0; i < width; i += LANES) {
-            Lanes pairs = read(x + i);
-            write(x + i, multiply_add(pairs, read(one + i), exchanged(pairs) * read(other + i)));
-        }
+        for (i64 i = 0; i < width; i += LANES) write(x + i, turned(read(x + i), read(one + i), read(other + i)));
 }

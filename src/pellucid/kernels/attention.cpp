@@ -1,5 +1,5 @@
 // scaled_dot_product_attention.py, without bias, window or dropout: short sequences one head at a time, scores and
-// weights never stored; and the softmax between the two products of longer ones.
+// weights never stored; and the softmax between the two products of longer ones. Before them, rotary positions.
 
 #include "parallel.h"
 #include <memory>
@@ -213,6 +213,25 @@ template <class T> static void soften_rows_backward(const Sizes &z, const T *wei
     });
 }
 
+// ---- rotary.py ------------------------------------------------------------------------------------------------------
+
+// A row of a head turned by the two rows of its position, one behind the other.
+template <class T> static void turn_row(const T *x, T *out, const float *one, i64 width) {
+    const float *other = one + width;
+    i64 i = 0;
+    for (; i + LANES <= width; i += LANES) write(out + i, turned(read(x + i), read(one + i), read(other + i)));
+    for (; i < width; i++) put(out + i, turned(get(x[i]), get(x[i ^ 1]), one[i], other[i]));
+}
+
+// `tables` [T, 2, width], those of the next sentence `apart` numbers behind.
+template <class T> static void turn(const Sizes &z, const Heads &x, const Heads &out, const float *tables, i64 apart) {
+    parallel(z.batch * z.queries, 4 * z.heads * z.width, [&](i64 n) {
+        i64 b = n / z.queries, t = n % z.queries;
+        for (i64 h = 0; h < z.heads; h++)
+            turn_row(at<const T>(x, b, h, t), at<T>(out, b, h, t), tables + b * apart + t * 2 * z.width, z.width);
+    });
+}
+
 // ---- what Python calls ----------------------------------------------------------------------------------------------
 
 #define BY_WIDTH(call)                                                                                                 \
@@ -225,3 +244,4 @@ BOTH(attend_backward, (const Sizes *z, const Heads *m), BY_WIDTH(ATTEND_BACKWARD
 BOTH(soften_rows, (const Sizes *z, void *scores), soften_rows(*z, (T *)scores))
 BOTH(soften_rows_backward, (const Sizes *z, const void *weights, void *gradient),
      soften_rows_backward(*z, (const T *)weights, (T *)gradient))
+BOTH(turn, (const Sizes *z, const Heads *m, const float *tables, i64 apart), turn<T>(*z, m[0], m[1], tables, apart))

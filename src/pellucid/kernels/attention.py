@@ -134,11 +134,13 @@ class Sizes(ctypes.Structure):
                 ("lengths", c_void_p), ("causal", c_int64), ("scale", c_float)]
 
 
-def _heads(*views: Tensor) -> ctypes.Array[Heads]:
+def heads_of(*views: Tensor) -> ctypes.Array[Heads]:
+    """What the kernels must know of views whose last dimension is dense."""
     return (Heads * len(views))(*[Heads(calls.address(v), *v.stride()[:3]) for v in views])
 
 
-def _sizes(q: Tensor, k: Tensor, lengths: Tensor | None, causal: bool) -> Sizes:
+def sizes_of(q: Tensor, k: Tensor, lengths: Tensor | None = None, causal: bool = False) -> Sizes:
+    """Of queries and keys [B, H, T or S, D/H]."""
     batch, heads, queries, width = q.shape
     return Sizes(batch, heads, queries, k.shape[2], width, None if lengths is None else calls.address(lengths), causal,
                   1 / math.sqrt(width))
@@ -150,8 +152,8 @@ class _ByHeads(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
         q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
-        out = _like(q)
-        calls.run("attend", q.dtype, _sizes(q, k, lengths, causal), _heads(q, k, v, out))
+        out = like(q)
+        calls.run("attend", q.dtype, sizes_of(q, k, lengths, causal), heads_of(q, k, v, out))
         context.save_for_backward(q, k, v, lengths)
         context.causal = causal
         return out
@@ -161,9 +163,9 @@ class _ByHeads(torch.autograd.Function):
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, lengths = context.saved_tensors
         upstream = upstream if upstream.stride(-1) == 1 else upstream.contiguous()
-        gradients = [_like(t) for t in (q, k, v)]
-        calls.run("attend_backward", q.dtype, _sizes(q, k, lengths, context.causal),
-                  _heads(q, k, v, upstream, *gradients))
+        gradients = [like(t) for t in (q, k, v)]
+        calls.run("attend_backward", q.dtype, sizes_of(q, k, lengths, context.causal),
+                  heads_of(q, k, v, upstream, *gradients))
         return *gradients, None, None
 
 
@@ -175,7 +177,7 @@ class _ByRows(torch.autograd.Function):
     def forward(context: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
         context.save_for_backward(q, k, v, lengths)
         context.causal = causal
-        out = _like(q)
+        out = like(q)
         for few in _few_sentences(q, k):
             out[few] = _weights(q[few], k[few], lengths if lengths is None else lengths[few], causal) @ v[few]
         return out
@@ -184,19 +186,20 @@ class _ByRows(torch.autograd.Function):
     @once_differentiable
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, lengths = context.saved_tensors
-        gradients = [_like(t) for t in (q, k, v)]
+        gradients = [like(t) for t in (q, k, v)]
         for few in _few_sentences(q, k):
             here = lengths if lengths is None else lengths[few]
             weights = _weights(q[few], k[few], here, context.causal)
             gradients[2][few] = weights.transpose(-2, -1) @ upstream[few]
             by_scores = upstream[few] @ v[few].transpose(-2, -1)  # by the weights yet; by the scores from here on:
-            calls.run("soften_rows_backward", q.dtype, _sizes(q[few], k[few], here, context.causal), weights, by_scores)
+            sizes = sizes_of(q[few], k[few], here, context.causal)
+            calls.run("soften_rows_backward", q.dtype, sizes, weights, by_scores)
             gradients[0][few] = by_scores @ k[few]
             gradients[1][few] = by_scores.transpose(-2, -1) @ q[few]
         return *gradients, None, None
 
 
-def _like(heads: Tensor) -> Tensor:
+def like(heads: Tensor) -> Tensor:
     """Room for as many, as merging the heads copies nothing; the last dimension is dense, however `heads` lie."""
     batch, count, rows, width = heads.shape
     return heads.new_empty(batch, rows, count, width).transpose(1, 2)
@@ -211,5 +214,5 @@ def _few_sentences(q: Tensor, k: Tensor) -> list[slice]:
 
 def _weights(q: Tensor, k: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
     scores = (q @ k.transpose(-2, -1)).contiguous()
-    calls.run("soften_rows", q.dtype, _sizes(q, k, lengths, causal), scores)  # in their place
+    calls.run("soften_rows", q.dtype, sizes_of(q, k, lengths, causal), scores)  # in their place
     return scores

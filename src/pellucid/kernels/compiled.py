@@ -41,6 +41,7 @@ _SIGNATURES: dict[str, list[Any]] = {
     "attend_backward": [c_void_p, c_void_p],
     "soften_rows": [c_void_p, c_void_p],
     "soften_rows_backward": [c_void_p, c_void_p, c_void_p],
+    "turn": [c_void_p, c_void_p, c_void_p, c_int64],
     "exponentiate": [c_void_p] * 5 + [c_int64, c_int64],
     "r_drop": [c_void_p] * 5 + [c_float, c_int64, c_int64],
     "execute": [c_void_p, c_int64, c_void_p],

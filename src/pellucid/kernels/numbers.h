@@ -147,6 +147,12 @@ static inline Lanes exchanged(Lanes x) {
 #endif
 }
 
+// x ⊙ one + (x with the two of each pair exchanged) ⊙ other, each number rounded alike whether others are beside it.
+static inline Lanes turned(Lanes x, Lanes one, Lanes other) { return multiply_add(x, one, exchanged(x) * other); }
+static inline float turned(float x, float beside, float one, float other) {
+    return __builtin_fmaf(x, one, beside * other);
+}
+
 static const i64 TOTALS = 4;
 
 // The sums of TOTALS vectors, side by side.

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pellucid.kernels import rotary
+
 Door = Literal["none", "embed", "rotate", "bias"]
 
 
@@ -102,6 +104,8 @@ class RotaryPosition(Position):
         """[B, H, T, d_k] turned by their positions."""
         angles = _angles(positions, self.d_key)
         angles = angles if positions.dim() == 1 else angles[:, None]  # [T, d_k/2] or [B, 1, T, d_k/2]
+        if rotary.serves(heads, angles):
+            return rotary.turn(heads, angles)
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
         a, b = heads[..., 0::2], heads[..., 1::2]
         return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
