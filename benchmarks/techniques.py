@@ -19,6 +19,7 @@ from pellucid.kernels.levels import multiplies_bf16
 from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.dropout import Dropout
+from pellucid.nn.positional_encoding import RotaryPosition
 from pellucid.nn.r_drop import linear_r_drop
 from pellucid.nn.scaled_dot_product_attention import ScaledDotProductAttention
 
@@ -40,6 +41,15 @@ def attention(sentences: int, tokens: int, heads: int, width: int) -> Callable[[
     return lambda: attend(q, k, v, pattern, None).sum()
 
 
+def rotary(sentences: int, tokens: int, heads: int, width: int) -> Callable[[], Tensor]:
+    """Queries of sentences, turned by their positions."""
+    dtype = torch.bfloat16 if multiplies_bf16() else torch.float32
+    joint = torch.randn(sentences, tokens, 3 * width).to(dtype).requires_grad_()
+    queries = joint[..., :width].unflatten(2, (heads, -1)).transpose(1, 2)
+    position, places = RotaryPosition(width // heads), torch.arange(tokens)
+    return lambda: position.rotate(queries, places).sum()
+
+
 def passes() -> dict[str, Callable[[], Tensor]]:
     """Name → a pass; what it returns is a scalar to go back from."""
     dropout, x, y = Dropout(0.1), leaf(4096, 256), leaf(4096, 256)
@@ -48,6 +58,7 @@ def passes() -> dict[str, Callable[[], Tensor]]:
     return {"dropout and residual sum, 4,096 × 256": lambda: dropout.add(x, y).sum(),
             "attention, 290 sentences of 14 tokens, width 256": attention(290, 14, 4, 256),
             "attention, 290 sentences of 14 tokens, width 128": attention(290, 14, 4, 128),
+            "rotary positions, 30 windows of 272 tokens, width 192": rotary(30, 272, 4, 192),
             "output and loss, 2,048 targets, 8,000 words, width 128":
                 lambda: linear_cross_entropy(hidden, weight, targets, 0.1),
             "R-Drop, 4,096 targets, 10,000 words, width 128": lambda: linear_r_drop(both, words, wanted, 0.1, 1.0)}

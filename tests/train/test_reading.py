@@ -10,9 +10,13 @@ import torch
 
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
+from pellucid.data.reading import Question, Reference, UnitReader, example, span_of
 from pellucid.errors import ConfigError
 from pellucid.evaluate.evaluate import evaluate_runs
-from pellucid.runs.reading import read
+from pellucid.model.reader import Reader
+from pellucid.model.stepper import evaluating
+from pellucid.nn.span import span_cross_entropy
+from pellucid.runs.reading import judge, read
 from pellucid.runs.run import Run, load
 from pellucid.train.journal import Reporter
 from pellucid.train.train import train
@@ -80,6 +84,31 @@ def _priors_decide_between_passages(run: Run) -> None:
     assert read(run, [question], [passages], priors=[[0.0, 0.0]])[0] == alone
     (far,), (single,) = (read(run, [question], [texts], priors=[[0.0, -1000.0]]) for texts in (passages, passages[:1]))
     assert (far.text, far.passage, far.start, far.end) == (single.text, 0, single.start, single.end)
+
+
+def test_one_reading_gives_the_answers_and_the_loss(tmp_path: Path) -> None:
+    """Those of `read`, and of the rows that are learned from: of passages that fill several windows too, where nothing
+    is the answer, and where what is right lies in no window."""
+    out = tmp_path / "run"
+    train(config(tmp_path, steps=20, validate_every=20), out, quiet())
+    run, random = load(out), Random(3)
+    assert isinstance(run.model, Reader)
+    passages = [" ".join(random.choices(PEOPLE + THINGS, k=words)) for words in (3, 15, 40, 90) for _ in range(5)]
+    asked = []
+    for number, passage in enumerate(passages):
+        word = random.choice(passage.split())
+        answers = {0: (), 1: (Reference("x", -1),)}.get(number % 5, (Reference(word, passage.index(word)),))
+        asked.append(Question(str(number), f"who lost the {word}?", answers))
+    judged = judge(run.model, run.tokenizers, run.config, asked, passages, "fp32")
+    assert judged.found == read(run, [one.text for one in asked], [[passage] for passage in passages])
+    units, losses = UnitReader(run.tokenizers), []
+    for one, passage in zip(asked, passages, strict=True):
+        row, span = example(units.read(passage), units.read(one.text), one, run.config.model.max_length)
+        if span is not None:
+            first, last = (torch.tensor([place]) for place in span_of(span))
+            with torch.no_grad(), evaluating(run.model):
+                losses.append(span_cross_entropy(run.model(torch.tensor([row.ids])), first, last, 0.0).item())
+    assert (judged.learned, judged.loss) == (16, pytest.approx(sum(losses), rel=1e-5))
 
 
 def test_going_on_gives_the_same_weights(tmp_path: Path) -> None:

@@ -169,6 +169,16 @@ def span_in(row: Row, passage: Units, answer: Reference) -> tuple[int, int] | No
     return max(found)[1:] if found else None
 
 
+def place_alone(row: Row, place: int) -> tuple[int, int]:
+    """The number of the window that a place lies in, and its place where that window alone follows the question."""
+    begin = alone = len(row.ids) - sum(end - begin for begin, end in row.windows) - len(row.windows) + 1
+    for number, (first, behind) in enumerate(row.windows):
+        if place < begin + behind - first:
+            return number, alone + place - begin
+        begin += behind - first + 1
+    raise ValueError(f"place {place} lies in no window")
+
+
 def pack_span(first: int, last: int) -> int:
     """A span as one number, as a label is one: so that a question is one target."""
     assert 0 <= last - first < 2**_LENGTH_BITS

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import pad
-from pellucid.data.reading import Row, UnitReader, Units, row_of
+from pellucid.data.reading import Question, Row, UnitReader, Units, example, place_alone, row_of, span_of
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
 from pellucid.errors import ConfigError
@@ -83,11 +85,56 @@ def read_with(model: Reader, tokenizers: Tokenizers, config: RunConfig,
               priors: Sequence[Sequence[float]] | None = None) -> list[Found]:
     """`read`, with a model that may still be learning."""
     questions, passages = asked
-    if any(sum(map(len, texts)) > MOST_CHARACTERS for texts in passages):
-        raise ConfigError(f"the passages of a question are longer than {MOST_CHARACTERS:,} characters",
-                          where="passages", fix="divide the text, or search in it first: pellucid index, search")
     rows, owners = _windows(tokenizers, config.model.max_length, questions, passages)
-    spans: dict[int, _Span] = {}
+    spans = {i: span for i, span, _ in _read(model, config, (rows, owners), precision, progress)}
+    of_question: list[list[_Span]] = [[] for _ in questions]
+    for i, owner in enumerate(owners):
+        prior = 0.0 if priors is None else priors[owner.question][owner.passage]
+        of_question[owner.question].append(spans[i].moved(prior))
+    return [_choose(found, texts) for found, texts in zip(of_question, passages, strict=True)]
+
+
+class Judged(NamedTuple):
+    """Answers, and the loss (nn/span.py) summed over so many questions that can be learned from."""
+
+    found: list[Found]
+    loss: float
+    learned: int
+
+
+def judge(model: Reader, tokenizers: Tokenizers, config: RunConfig, asked: Sequence[Question],
+          passages: Sequence[str], precision: str) -> Judged:
+    """Answers each question from its own passage and says how far that is from what is right; a window is read once."""
+    limit = config.model.max_length
+    rows, owners = _windows(tokenizers, limit, [one.text for one in asked], [[passage] for passage in passages])
+    of_question: list[list[int]] = [[] for _ in asked]
+    for i, owner in enumerate(owners):
+        of_question[owner.question].append(i)
+    learned, right = list[int](), dict[int, tuple[int, int]]()  # the window that shows an answer, and its places there
+    for number, (one, windows) in enumerate(zip(asked, of_question, strict=True)):
+        row, answer = example(owners[windows[0]].units, owners[windows[0]].asked, one, limit)
+        if answer is not None:
+            learned.append(number)
+            first, last = span_of(answer)
+            if last > 0:
+                window, place = place_alone(row, first)
+                right[windows[window]] = (place, place + last - first)
+    spans, truth = dict[int, _Span](), dict[int, float]()
+    for i, span, scores in _read(model, config, (rows, owners), precision):
+        spans[i] = span
+        if i in right:
+            first, last = right[i]
+            truth[owners[i].question] = float(scores[first, 0] + scores[last, 1])
+    found = [[spans[i] for i in windows] for windows in of_question]
+    loss = sum(_mass(found[number]) - truth.get(number, _none(found[number]).sum()) for number in learned)
+    answers = [_choose(some, [passage]) for some, passage in zip(found, passages, strict=True)]
+    return Judged(answers, float(loss), len(learned))
+
+
+def _read(model: Reader, config: RunConfig, windows: tuple[Sequence[Row], Sequence["_Owner"]], precision: str,
+          progress: Callable[[int], None] = lambda done: None) -> Iterator[tuple[int, _Span, Tensor]]:
+    """The number of each window, its best span and its scores [L, 2], in the order in which they are read."""
+    rows, owners = windows
     device = model.head.weight.device
     done = 0
     for group in length_groups([len(row.ids) for row in rows], config.decode.batch_tokens):
@@ -100,14 +147,10 @@ def read_with(model: Reader, tokenizers: Tokenizers, config: RunConfig,
         mass = scores[:, 1:].logsumexp(1).tolist()
         for place, i in enumerate(group):
             value, first, last = (float(best[0][place]), int(best[1][place]), int(best[2][place]))
-            spans[i] = _span(owners[i], rows[i], value, (first, last), (mass[place], scores[place, 0].tolist()))
+            span = _span(owners[i], rows[i], value, (first, last), (mass[place], scores[place, 0].tolist()))
+            yield i, span, scores[place]
         done += len(group)
         progress(done)
-    of_question: list[list[_Span]] = [[] for _ in questions]
-    for i, owner in enumerate(owners):
-        prior = 0.0 if priors is None else priors[owner.question][owner.passage]
-        of_question[owner.question].append(spans[i].moved(prior))
-    return [_choose(found, texts) for found, texts in zip(of_question, passages, strict=True)]
 
 
 class _Owner(NamedTuple):
@@ -116,11 +159,15 @@ class _Owner(NamedTuple):
     question: int
     passage: int
     units: Units
+    asked: Units
 
 
 def _windows(tokenizers: Tokenizers, limit: int, questions: Sequence[str],
              passages: Sequence[Sequence[str]]) -> tuple[list[Row], list[_Owner]]:
     """Each window as a row of its own: what the model says of it is the same there."""
+    if any(sum(map(len, texts)) > MOST_CHARACTERS for texts in passages):
+        raise ConfigError(f"the passages of a question are longer than {MOST_CHARACTERS:,} characters",
+                          where="passages", fix="divide the text, or search in it first: pellucid index, search")
     reader, known = UnitReader(tokenizers), dict[str, Units]()
     rows, owners = [], []
     for number, (question, texts) in enumerate(zip(questions, passages, strict=True)):
@@ -130,7 +177,7 @@ def _windows(tokenizers: Tokenizers, limit: int, questions: Sequence[str],
                 known = {text: reader.read(text)} if len(known) > 1000 else known | {text: reader.read(text)}
             for row in _apart(row_of(asked, known[text], limit), known[text], asked, limit):
                 rows.append(row)
-                owners.append(_Owner(number, place, known[text]))
+                owners.append(_Owner(number, place, known[text], asked))
     return rows, owners
 
 
@@ -150,15 +197,26 @@ def _span(owner: _Owner, row: Row, value: float, places: tuple[int, int],
     return _Span(value, owner.passage, start, behind, (mass[0], mass[1]), (none[0], none[1]))
 
 
+def _none(found: Sequence[_Span]) -> NDArray[np.float64]:
+    """The scores of "no answer" to a question, of start and end, by all its windows."""
+    mean: NDArray[np.float64] = np.mean([span.none for span in found], axis=0)
+    return mean
+
+
+def _mass(found: Sequence[_Span]) -> float:
+    """log Σ exp over all places of a question, of starts and of ends, added."""
+    return float(sum(np.logaddexp.reduce([none, *(span.mass[side] for span in found)])
+                     for side, none in enumerate(_none(found))))
+
+
 def _choose(found: Sequence[_Span], passages: Sequence[str]) -> Found:
     """The best span of all windows, or no answer, where that is more probable."""
     if not found:
         return Found("", 1.0, None, 0, 0)
-    none = np.mean([span.none for span in found], axis=0)
-    mass = sum(np.logaddexp.reduce([none[side], *(span.mass[side] for span in found)]) for side in range(2))
+    none, mass = _none(found).sum(), _mass(found)
     best = max(found, key=lambda span: span.score)
     text = passages[best.passage][best.start : best.end]
     start, end = best.start + len(text) - len(text.lstrip()), best.end - len(text) + len(text.rstrip())
-    if none.sum() >= best.score or start >= end:
-        return Found("", float(np.exp(none.sum() - mass)), None, 0, 0)
+    if none >= best.score or start >= end:
+        return Found("", float(np.exp(none - mass)), None, 0, 0)
     return Found(passages[best.passage][start:end], float(np.exp(best.score - mass)), best.passage, start, end)

@@ -28,7 +28,7 @@ from pellucid.model.transformer import Transformer
 from pellucid.precision import products_in
 from pellucid.runs.checkpoint import fill
 from pellucid.runs.generate import generate
-from pellucid.runs.reading import read_with
+from pellucid.runs.reading import judge
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.objective import Model
 from pellucid.train.parallel import unsharded
@@ -58,14 +58,13 @@ def make_validation(learner: Learner, tokenizers: Tokenizers, splits: dict[str, 
 
     def validate(average: MovingAverage | None) -> dict[str, float]:
         with using(average, model), unsharded(learner.objective):
-            loss = mean_loss(model, corpus, config, learner.precision, learner.workers, learner.world)
-            scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+            if isinstance(model, Reader):
+                with on_threads(threads):
+                    return reader_scores(learner, list(splits["validation"]), tokenizers)
+            scores = of_loss(mean_loss(model, corpus, config, learner.precision, learner.workers, learner.world))
             if isinstance(model, Classifier):
                 scores |= classifier_scores(learner, corpus, tokenizers)
                 return scores
-            if isinstance(model, Reader):
-                with on_threads(threads):
-                    return scores | reader_scores(learner, list(splits["validation"]), tokenizers)
             with on_threads(threads):  # decoding has threads of its own, and the workers rest
                 if config.train.monitor in ("bleu", "exact"):
                     scores |= decoded_scores(learner, list(splits["validation"]), tokenizers)
@@ -94,6 +93,11 @@ def _batches(model: nn.Module, corpus: Corpus, config: RunConfig, world: World) 
     batches = Batches(corpus, config.train.batch_tokens, config.train.batch_sentences, seed=0)
     device = next(model.parameters()).device
     return (batches[number].to(device) for number in range(world.rank, batches.per_epoch, world.size))
+
+
+def of_loss(loss: float) -> dict[str, float]:
+    """A mean loss, and the perplexity that it is."""
+    return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
 
 
 def mean_loss(model: Model, corpus: Corpus, config: RunConfig, precision: str,
@@ -126,18 +130,19 @@ def classifier_scores(learner: Learner, corpus: Corpus, tokenizers: Tokenizers) 
 
 
 def reader_scores(learner: Learner, pairs: list[tuple[str, str]], tokenizers: Tokenizers) -> dict[str, float]:
-    """Exact matches and F1 of the answers, in percent; each rank reads its share."""
+    """The mean loss, of the questions that can be learned from, and exact matches and F1 of the answers, in percent;
+    each rank reads its share."""
     config, world, model = learner.config, learner.world, learner.model
     assert isinstance(model, Reader)
-    asked = [question_of(line) for _, line in pairs]
+    asked, passages = [question_of(line) for _, line in pairs], [passage for passage, _ in pairs]
     mine = slice(world.rank, None, world.size)
-    found = read_with(model, tokenizers, config, ([one.text for one in asked[mine]],
-                                                  [[passage] for passage, _ in pairs[mine]]), learner.precision)
+    judged = judge(model, tokenizers, config, asked[mine], passages[mine], learner.precision)
+    loss, count = world.sum(judged.loss, judged.learned)
     texts = [""] * len(pairs)
-    for rank, answers in enumerate(world.gather([one.text for one in found])):
+    for rank, answers in enumerate(world.gather([one.text for one in judged.found])):
         texts[rank :: world.size] = answers
-    return {name: corpus_score(metric) for name, metric in answer_statistics(
-        texts, asked, [passage for passage, _ in pairs], config.data.source_language)[0].items()}
+    statistics, _ = answer_statistics(texts, asked, passages, config.data.source_language)
+    return of_loss(loss / count) | {name: corpus_score(metric) for name, metric in statistics.items()}
 
 
 def decoded_scores(learner: Learner, pairs: list[tuple[str, str]], tokenizers: Tokenizers) -> dict[str, float]:
