@@ -31,11 +31,16 @@ def leaf(*shape: int) -> Tensor:
     return torch.randn(*shape, requires_grad=True)
 
 
-def attention(sentences: int, tokens: int, heads: int, width: int) -> Callable[[], Tensor]:
-    """Sentences that look at themselves."""
+def projected(sentences: int, tokens: int, heads: int, width: int) -> list[Tensor]:
+    """Queries, keys and values as the projections leave them."""
     dtype = torch.bfloat16 if multiplies_bf16() else torch.float32
     joint = torch.randn(sentences, tokens, 3 * width).to(dtype).requires_grad_()
-    q, k, v = (part.unflatten(2, (heads, -1)).transpose(1, 2) for part in torch.split(joint, width, dim=2))
+    return [part.unflatten(2, (heads, -1)).transpose(1, 2) for part in torch.split(joint, width, dim=2)]
+
+
+def attention(sentences: int, tokens: int, heads: int, width: int) -> Callable[[], Tensor]:
+    """Sentences that look at themselves."""
+    q, k, v = projected(sentences, tokens, heads, width)
     places = torch.arange(tokens)
     pattern, attend = AttentionPattern(places, places), ScaledDotProductAttention()
     return lambda: attend(q, k, v, pattern, None).sum()
@@ -43,11 +48,9 @@ def attention(sentences: int, tokens: int, heads: int, width: int) -> Callable[[
 
 def rotary(sentences: int, tokens: int, heads: int, width: int) -> Callable[[], Tensor]:
     """Queries of sentences, turned by their positions."""
-    dtype = torch.bfloat16 if multiplies_bf16() else torch.float32
-    joint = torch.randn(sentences, tokens, 3 * width).to(dtype).requires_grad_()
-    queries = joint[..., :width].unflatten(2, (heads, -1)).transpose(1, 2)
+    q, _, _ = projected(sentences, tokens, heads, width)
     position, places = RotaryPosition(width // heads), torch.arange(tokens)
-    return lambda: position.rotate(queries, places).sum()
+    return lambda: position.rotate(q, places).sum()
 
 
 def passes() -> dict[str, Callable[[], Tensor]]:

@@ -1,5 +1,5 @@
 """Products in fp32 and in bytes have the same bits on every processor: those of a sum that is made here in the order of
-the inner numbers, each product and sum rounded once."""
+the inner numbers, each product and sum rounded once. So have rotary turns by given sines and cosines."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_reference_rounds_once() -> None:
 
 @pytest.mark.parametrize("width", [2, 16, 30, 48])
 def test_turns(width: int) -> None:
-    """Rotary positions have the same bits on every processor, too, but for what sines and cosines there are."""
+    """x ⊙ one + (x with the two of each pair exchanged) ⊙ other, the sum rounded once with its first product."""
     heads, angles = torch.randn(2, 3, 5, width), torch.randn(5, width // 2)
     x, one = heads.numpy(), angles.cos().repeat_interleave(2, -1).expand_as(heads).numpy()
     other = torch.stack([-angles.sin(), angles.sin()], -1).flatten(-2).expand_as(heads).numpy()

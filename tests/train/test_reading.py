@@ -109,6 +109,7 @@ def test_one_reading_gives_the_answers_and_the_loss(tmp_path: Path) -> None:
             with torch.no_grad(), evaluating(run.model):
                 losses.append(span_cross_entropy(run.model(torch.tensor([row.ids])), first, last, 0.0).item())
     assert (judged.learned, judged.loss) == (16, pytest.approx(sum(losses), rel=1e-5))
+    assert judge(run.model, run.tokenizers, run.config, [], [], "fp32") == ([], 0, 0), "a rank without a question"
 
 
 def test_going_on_gives_the_same_weights(tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ class _Span(NamedTuple):
         return self._replace(score=self.score + prior, mass=(self.mass[0] + prior, self.mass[1]))
 
 
+class _Owner(NamedTuple):
+    """Whose window a row is, and the units of both texts."""
+
+    question: int
+    passage: int
+    units: Units
+    asked: Units
+
+
 def read(run: Run, questions: Sequence[str], passages: Sequence[Sequence[str]],
          progress: Callable[[int], None] = lambda done: None,
          priors: Sequence[Sequence[float]] | None = None) -> list[Found]:
@@ -86,12 +95,10 @@ def read_with(model: Reader, tokenizers: Tokenizers, config: RunConfig,
     """`read`, with a model that may still be learning."""
     questions, passages = asked
     rows, owners = _windows(tokenizers, config.model.max_length, questions, passages)
-    spans = {i: span for i, span, _ in _read(model, config, (rows, owners), precision, progress)}
-    of_question: list[list[_Span]] = [[] for _ in questions]
-    for i, owner in enumerate(owners):
-        prior = 0.0 if priors is None else priors[owner.question][owner.passage]
-        of_question[owner.question].append(spans[i].moved(prior))
-    return [_choose(found, texts) for found, texts in zip(of_question, passages, strict=True)]
+    spans = {i: span if priors is None else span.moved(priors[owners[i].question][owners[i].passage])
+             for i, span, _ in _read(model, config, (rows, owners), precision, progress)}
+    return [_choose([spans[i] for i in numbers], texts)
+            for numbers, texts in zip(_by_question(owners, len(questions)), passages, strict=True)]
 
 
 class Judged(NamedTuple):
@@ -107,31 +114,50 @@ def judge(model: Reader, tokenizers: Tokenizers, config: RunConfig, asked: Seque
     """Answers each question from its own passage and says how far that is from what is right; a window is read once."""
     limit = config.model.max_length
     rows, owners = _windows(tokenizers, limit, [one.text for one in asked], [[passage] for passage in passages])
-    of_question: list[list[int]] = [[] for _ in asked]
-    for i, owner in enumerate(owners):
-        of_question[owner.question].append(i)
-    learned, right = list[int](), dict[int, tuple[int, int]]()  # the window that shows an answer, and its places there
-    for number, (one, windows) in enumerate(zip(asked, of_question, strict=True)):
-        row, answer = example(owners[windows[0]].units, owners[windows[0]].asked, one, limit)
-        if answer is not None:
-            learned.append(number)
-            first, last = span_of(answer)
-            if last > 0:
-                window, place = place_alone(row, first)
-                right[windows[window]] = (place, place + last - first)
-    spans, truth = dict[int, _Span](), dict[int, float]()
+    of_question = _by_question(owners, len(asked))
+    places = [_right(one, owners[numbers[0]], limit) for one, numbers in zip(asked, of_question, strict=True)]
+    shown = {numbers[at.window]: at for numbers, at in zip(of_question, places, strict=True) if at and at.first}
+    spans, truth = dict[int, _Span](), dict[int, float]()  # of windows; of questions that have an answer
     for i, span, scores in _read(model, config, (rows, owners), precision):
         spans[i] = span
-        if i in right:
-            first, last = right[i]
-            truth[owners[i].question] = float(scores[first, 0] + scores[last, 1])
-    found = [[spans[i] for i in windows] for windows in of_question]
-    loss = sum(_mass(found[number]) - truth.get(number, _none(found[number]).sum()) for number in learned)
+        if at := shown.get(i):
+            truth[owners[i].question] = float(scores[at.first, 0] + scores[at.last, 1])
+    found = [[spans[i] for i in numbers] for numbers in of_question]
+    losses = [_mass(found[number]) - truth.get(number, float(_none(found[number]).sum()))
+              for number, at in enumerate(places) if at]
     answers = [_choose(some, [passage]) for some, passage in zip(found, passages, strict=True)]
-    return Judged(answers, float(loss), len(learned))
+    return Judged(answers, sum(losses), len(losses))
 
 
-def _read(model: Reader, config: RunConfig, windows: tuple[Sequence[Row], Sequence["_Owner"]], precision: str,
+class _Place(NamedTuple):
+    """Where an answer stands: in the so-manieth window of its question, from place to place; 0 to 0 is "no answer"."""
+
+    window: int
+    first: int
+    last: int
+
+
+def _right(asked: Question, owner: _Owner, limit: int) -> _Place | None:
+    """Where the right answer stands; None, where nothing can be learned from the question."""
+    row, span = example(owner.units, owner.asked, asked, limit)
+    if span is None:
+        return None
+    first, last = span_of(span)
+    if last == 0:
+        return _Place(0, 0, 0)
+    window, place = place_alone(row, first)
+    return _Place(window, place, place + last - first)
+
+
+def _by_question(owners: Sequence[_Owner], questions: int) -> list[list[int]]:
+    """The numbers of the windows of each question, in order."""
+    found: list[list[int]] = [[] for _ in range(questions)]
+    for i, owner in enumerate(owners):
+        found[owner.question].append(i)
+    return found
+
+
+def _read(model: Reader, config: RunConfig, windows: tuple[Sequence[Row], Sequence[_Owner]], precision: str,
           progress: Callable[[int], None] = lambda done: None) -> Iterator[tuple[int, _Span, Tensor]]:
     """The number of each window, its best span and its scores [L, 2], in the order in which they are read."""
     rows, owners = windows
@@ -151,15 +177,6 @@ def _read(model: Reader, config: RunConfig, windows: tuple[Sequence[Row], Sequen
             yield i, span, scores[place]
         done += len(group)
         progress(done)
-
-
-class _Owner(NamedTuple):
-    """Whose window a row is."""
-
-    question: int
-    passage: int
-    units: Units
-    asked: Units
 
 
 def _windows(tokenizers: Tokenizers, limit: int, questions: Sequence[str],
