@@ -26,7 +26,7 @@ from pellucid.train.loop import show_progress
 from pellucid.train.objective import batch_loss, passes, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective
-from pellucid.train.update import Learner, plain_loss, update
+from pellucid.train.update import Learner, assess, update
 
 V = 9
 
@@ -268,7 +268,7 @@ def test_an_update_may_sample_words_and_a_validation_has_them_all(alpha: float, 
     for words in (0, 2, V):
         one = learner(tiny(model={"dropout": 0.0}, train={"accumulate": 1, "r_drop": alpha, "sampled_words": words}),
                       Given(corpus, [[shortest]]))
-        losses.append((update(one)[0].loss, plain_loss(learner(tiny(), one.batches).model, batch, "fp32")))
+        losses.append((update(one)[0].loss, *assess(learner(tiny(), one.batches).model, batch, "fp32")))
     assert losses[0] == losses[2]
     assert losses[1][0] != losses[0][0]
     assert losses[1][1] == losses[0][1]

@@ -1,9 +1,11 @@
-"""The validation loss: a mean over all real target tokens, without dropout, without smoothing."""
+"""The validation loss: a mean over all real target tokens, without dropout or smoothing; and scores of a classifier."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,13 @@ from pellucid.data.batching import collate
 from pellucid.data.corpus import Corpus, Sequences
 from pellucid.data.encoding import Report
 from pellucid.data.tokenizers.interface import EOS
+from pellucid.evaluate.evaluate import pairs_of
 from pellucid.model.build import build
+from pellucid.model.classifier import Classifier
+from pellucid.runs.run import load
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.validation import mean_loss, using
-from pellucid.train.workers import Workers
+from pellucid.train.workers import Workers, can_fork
 
 V = 9
 CHANGED: dict[str, Any] = {"model": {"dropout": 0.5, "attention_dropout": 0.5}, "train": {"label_smoothing": 0.3}}
@@ -66,3 +71,32 @@ def test_it_is_that_of_the_average_where_there_is_one(corpus: Corpus, tiny: Call
         found = mean_loss(model, corpus, config, "fp32", Workers(1, 1))
     assert found == pytest.approx(in_plain_words(other.eval(), corpus), rel=1e-5)
     assert found != pytest.approx(in_plain_words(model.eval(), corpus), rel=1e-3)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_classifier_reads_a_row_once_for_its_loss_and_its_label(
+        workers: int, tmp_path: Path, tiny: Callable[..., RunConfig], train_through: Any,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    if workers > 1 and not can_fork():
+        pytest.skip("workers are forked")
+    read, real = list[int](), Classifier.forward
+
+    def counted(model: Classifier, source: torch.Tensor, *others: Any) -> torch.Tensor:
+        read.extend([] if model.training else [len(source)])
+        return real(model, source, *others)
+
+    monkeypatch.setattr(Classifier, "forward", counted)
+    train_through(tiny(task="classification", train={"workers": workers, "average_last": 1},
+                       data={"generated": {"task": "adjacent_duplicates", "validation": 30}}), tmp_path)
+    assert sum(read) == 90 if workers == 1 else 0 < sum(read) < 90  # three validations; others have read the rest
+
+    run = load(tmp_path)
+    pairs = pairs_of(run, "validation", None)
+    said = run.classify([text for text, _ in pairs])
+    best = json.loads((tmp_path / "best.json").read_text())["step"]
+    lines = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+    found = next(line for line in lines if line["event"] == "validation" and line["step"] == best)
+    assert found["accuracy"] == pytest.approx(100 * np.mean([one.label == true for one, (_, true) in
+                                                             zip(said, pairs, strict=True)]))
+    assert found["loss"] == pytest.approx(-np.mean([np.log(one.probabilities[true]) for one, (_, true) in
+                                                    zip(said, pairs, strict=True)]), rel=1e-5)

@@ -163,11 +163,11 @@ def test_what_a_worker_raises_is_raised_here_and_the_next_task_finds_no_old_answ
         with pytest.raises(UserError, match="of 2") as failed, learner.workers.asked("gradients", [two | tokens]):
             pass
         assert "MemoryError: none left" in failed.value.why
-        with pytest.raises(ZeroDivisionError), learner.workers.asked("losses", [one]):
+        with pytest.raises(ZeroDivisionError), learner.workers.asked("assess", [one]):
             raise ZeroDivisionError
-        with learner.workers.asked("losses", [two]) as answers:
-            expected = train_update.plain_loss(learner.model, as_batches(two)[0], "fp32")
-        assert answers == [[expected]]
+        with learner.workers.asked("assess", [two]) as answers:
+            expected = train_update.assess(learner.model, as_batches(two)[0], "fp32")
+        assert answers == [expected]
 
 
 @forks

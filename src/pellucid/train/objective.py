@@ -36,13 +36,17 @@ def batch_loss(model: Model, batch: Batch, smoothing: float, words: int = 0) -> 
     A mean over an update's tokens is this over their number, at any split into micro-batches.
     """
     if isinstance(model, Classifier):
-        logits: Tensor = model(batch.source, batch.real_source)
-        return label_smoothed_cross_entropy(logits.float(), batch.target[:, 0], smoothing).sum()
+        return label_loss(model(batch.source, batch.real_source), batch, smoothing)
     if isinstance(model, Reader):
         scores: Tensor = model(batch.source, batch.real_source)
         return span_cross_entropy(scores, *span_of(batch.target[:, 0]), smoothing).sum()
     hidden, targets = _predictions(model, batch)
     return linear_cross_entropy(*_output(model, hidden, targets, words), smoothing)
+
+
+def label_loss(logits: Tensor, batch: Batch, smoothing: float) -> Tensor:
+    """The same of a classifier whose logits [B, C] are there."""
+    return label_smoothed_cross_entropy(logits.float(), batch.target[:, 0], smoothing).sum()
 
 
 def r_drop_loss(model: Model, batch: Batch, smoothing: float, alpha: float, words: int = 0) -> Tensor:

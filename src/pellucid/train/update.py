@@ -14,13 +14,14 @@ from torch.autograd.graph import increment_version
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batch, Batches
 from pellucid.errors import NumericalError
+from pellucid.model.classifier import Classifier
 from pellucid.model.stepper import evaluating
 from pellucid.nn.initialization import seed_of
 from pellucid.precision import products_in
 from pellucid.runs.sharded import is_sharded
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import Progress
-from pellucid.train.objective import Model, batch_loss
+from pellucid.train.objective import Model, batch_loss, label_loss
 from pellucid.train.optimizer import clip_gradients, scale_gradients, set_learning_rate
 from pellucid.train.parallel import exchanging
 from pellucid.train.parts import as_batches, as_tensors, divide
@@ -58,12 +59,13 @@ def at_work(learner: Learner) -> Iterator[None]:
         tokens = int(part.pop("tokens"))
         return [loss.item() for loss in add_gradients(learner, worker, as_batches(part), tokens)]
 
-    def losses(worker: int, part: Tensors) -> list[float]:
-        return [plain_loss(learner.model, batch, learner.precision) for batch in as_batches(part).values()]
+    def assessed(worker: int, part: Tensors) -> list[float]:
+        return [number for batch in as_batches(part).values()
+                for number in assess(learner.model, batch, learner.precision)]
 
     learner.model.train()
     rehearse(learner)
-    with learner.workers.started(learner.parameters, {"gradients": gradients, "losses": losses}):
+    with learner.workers.started(learner.parameters, {"gradients": gradients, "assess": assessed}):
         yield
 
 
@@ -173,10 +175,14 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 
 @torch.no_grad()
-def plain_loss(model: Model, batch: Batch, precision: str) -> float:
-    """The summed cross-entropy of a batch without dropout or smoothing, in nats."""
+def assess(model: Model, batch: Batch, precision: str) -> list[float]:
+    """The summed cross-entropy of a batch without dropout or smoothing, in nats; behind it a classifier's label of each
+    row."""
     with evaluating(model), products_in(precision, batch.source.device):
-        return batch_loss(model, batch, smoothing=0.0).item()
+        if isinstance(model, Classifier):
+            logits = model(batch.source, batch.real_source)
+            return [label_loss(logits, batch, smoothing=0.0).item(), *logits.argmax(-1).tolist()]
+        return [batch_loss(model, batch, smoothing=0.0).item()]
 
 
 def check_finite(what: str, step: int, values: dict[str, float]) -> None:

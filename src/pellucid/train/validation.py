@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -25,7 +26,6 @@ from pellucid.model.classifier import Classifier
 from pellucid.model.reader import Reader
 from pellucid.model.stepper import evaluating
 from pellucid.model.transformer import Transformer
-from pellucid.precision import products_in
 from pellucid.runs.checkpoint import fill
 from pellucid.runs.generate import generate
 from pellucid.runs.reading import judge
@@ -33,7 +33,7 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.objective import Model
 from pellucid.train.parallel import unsharded
 from pellucid.train.parts import as_tensors
-from pellucid.train.update import Learner, plain_loss
+from pellucid.train.update import Learner, assess
 from pellucid.train.workers import Workers, on_threads
 from pellucid.train.world import ALONE, World
 
@@ -61,10 +61,9 @@ def make_validation(learner: Learner, tokenizers: Tokenizers, splits: dict[str, 
             if isinstance(model, Reader):
                 with on_threads(threads):
                     return reader_scores(learner, list(splits["validation"]), tokenizers)
-            scores = of_loss(mean_loss(model, corpus, config, learner.precision, learner.workers, learner.world))
             if isinstance(model, Classifier):
-                scores |= classifier_scores(learner, corpus, tokenizers)
-                return scores
+                return classifier_scores(learner, corpus, tokenizers)
+            scores = of_loss(mean_loss(model, corpus, config, learner.precision, learner.workers, learner.world))
             with on_threads(threads):  # decoding has threads of its own, and the workers rest
                 if config.train.monitor in ("bleu", "exact"):
                     scores |= decoded_scores(learner, list(splits["validation"]), tokenizers)
@@ -88,11 +87,17 @@ def using(average: MovingAverage | None, model: nn.Module) -> Iterator[None]:
         fill(model, kept)
 
 
-def _batches(model: nn.Module, corpus: Corpus, config: RunConfig, world: World) -> Iterator[Batch]:
-    """This rank's share of the corpus, where the model is; all of the shares are the corpus, once."""
+def _assessed(model: Model, corpus: Corpus, config: RunConfig, precision: str,
+            workers: Workers, world: World) -> Iterator[tuple[Batch, list[float]]]:
+    """Each batch of this rank's share, every so-manieth of the corpus, and what `assess` says of it, in order; each
+    worker takes the next."""
     batches = Batches(corpus, config.train.batch_tokens, config.train.batch_sentences, seed=0)
     device = next(model.parameters()).device
-    return (batches[number].to(device) for number in range(world.rank, batches.per_epoch, world.size))
+    mine = (batches[number].to(device) for number in range(world.rank, batches.per_epoch, world.size))
+    while group := list(islice(mine, workers.count)):
+        with workers.asked("assess", [as_tensors({0: batch}) for batch in group[1:]]) as answers:
+            first = assess(model, group[0], precision)
+        yield from zip(group, [first, *answers], strict=True)
 
 
 def of_loss(loss: float) -> dict[str, float]:
@@ -102,31 +107,28 @@ def of_loss(loss: float) -> dict[str, float]:
 
 def mean_loss(model: Model, corpus: Corpus, config: RunConfig, precision: str,
               workers: Workers, world: World = ALONE) -> float:
-    """The mean cross-entropy of real targets, without smoothing, in nats: each worker takes the next batch, and their
-    losses are added in the order of the batches; ranks have every so-manieth of them."""
-    total, count, batches = 0.0, 0, _batches(model, corpus, config, world)
-    while group := list(islice(batches, workers.count)):
-        with workers.asked("losses", [as_tensors({0: batch}) for batch in group[1:]]) as answers:
-            total += plain_loss(model, group[0], precision)
-        total += sum(loss for answer in answers for loss in answer)
-        count += sum(batch.target_tokens for batch in group)
+    """The mean cross-entropy of real targets, without smoothing, in nats."""
+    total, count = 0.0, 0
+    for batch, (loss, *_) in _assessed(model, corpus, config, precision, workers, world):
+        total += loss
+        count += batch.target_tokens
     total, tokens = world.sum(total, count)
     return total / tokens
 
 
-@torch.no_grad()
 def classifier_scores(learner: Learner, corpus: Corpus, tokenizers: Tokenizers) -> dict[str, float]:
-    """Accuracy and macro-F1, in percent."""
-    names = tokenizers.labels
-    counts = torch.zeros(len(names), len(names))  # of [predicted, true]
-    for batch in _batches(learner.model, corpus, learner.config, learner.world):
-        with products_in(learner.precision, batch.source.device):
-            predicted = learner.model(batch.source, batch.real_source).argmax(-1)
-        counts.index_put_((predicted.cpu(), batch.target[:, 0].cpu()), torch.ones(()), accumulate=True)
+    """The mean loss, and accuracy and macro-F1 in percent."""
+    names, total = tokenizers.labels, 0.0
+    counts = np.zeros((len(names), len(names)))  # of [predicted, true]
+    for batch, (loss, *predicted) in _assessed(learner.model, corpus, learner.config, learner.precision,
+                                             learner.workers, learner.world):
+        total += loss
+        np.add.at(counts, (np.asarray(predicted, dtype=int), batch.target[:, 0].cpu().numpy()), 1)
+    total, *cells = learner.world.sum(total, *counts.ravel().tolist())
     pairs = [(names[place // len(names)], names[place % len(names)])
-             for place, count in enumerate(learner.world.sum(*counts.flatten().tolist())) for _ in range(int(count))]
+             for place, count in enumerate(cells) for _ in range(int(count))]
     statistics = classification_statistics([a for a, _ in pairs], [b for _, b in pairs], names)
-    return {name: corpus_score(metric) for name, metric in statistics.items()}
+    return of_loss(total / len(pairs)) | {name: corpus_score(metric) for name, metric in statistics.items()}
 
 
 def reader_scores(learner: Learner, pairs: list[tuple[str, str]], tokenizers: Tokenizers) -> dict[str, float]:
