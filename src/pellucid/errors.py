@@ -1,5 +1,7 @@
 """What a user can get wrong, each kind with its exit code; the command line prints them without a traceback."""
 
+import traceback
+
 
 class UserError(ValueError):
     """A mistake outside the program: one screen that says what, where, why, and what to do.
@@ -52,6 +54,24 @@ class OutputError(UserError):
 
 class PellucidWarning(UserWarning):
     """Something was done otherwise than asked for; the message says what and why. The command line prints it."""
+
+
+def in_words(error: Exception) -> dict[str, str]:
+    """An error that another process is to raise, with `error_in`."""
+    if isinstance(error, UserError):
+        return {"kind": type(error).__name__, "what": error.what, "where": error.where, "why": error.why,
+                "fix": error.fix}
+    return {"kind": "", "why": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+
+
+def error_in(words: dict[str, str], who: str) -> UserError:
+    """The error that `in_words` has put into words; `who` met it."""
+    if words["kind"]:
+        kind: type[UserError] = globals().get(words["kind"], UserError)
+        return kind(words["what"], where=words["where"], why=words["why"], fix=words["fix"])
+    error = UserError(f"{who} failed", why=words["why"])
+    error.add_note(words["trace"])
+    return error
 
 
 def check_format(found: object, known: int, where: str) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import pellucid
 from pellucid.inspection import position_section
+from pellucid.train.workers import on_threads
 
 Check = Callable[[str], set[str]]
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -61,6 +62,17 @@ def test_the_page_and_its_pictures(inspected: Path, check_page: Check) -> None:
     assert "1 2 3 &lt;b&gt;&amp;" in html
     assert "春 4" in html
     assert html.count('class="map"') == 2 * 3 * 2  # sentences, attentions, heads
+
+
+def test_another_process_draws_the_same(cli: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def files(name: str) -> dict[str, bytes]:
+        with on_threads(2):
+            assert cli("inspect", run, "--text", "1 2 3", "--out", tmp_path / name, "--pairs", "0").code == 0
+        return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+
+    forked = files("forked")
+    monkeypatch.setattr("pellucid.inspection.meanwhile.can_fork", lambda: False)
+    assert files("alone") == forked
 
 
 def test_the_numbers_beside_the_pictures_are_those_of_the_run(inspected: Path, run: Path) -> None:

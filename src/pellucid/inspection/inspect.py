@@ -1,7 +1,7 @@
 """`pellucid inspect`: everything there is to see of a run, as PNG files, their numbers as CSV, and one page."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from pellucid.config.checks import refuse_readers
@@ -11,6 +11,7 @@ from pellucid.inspection import sections
 from pellucid.inspection.chinese import told
 from pellucid.inspection.curves import Events
 from pellucid.inspection.examples import Example, choose, encode, first_pairs, look_at
+from pellucid.inspection.meanwhile import meanwhile
 from pellucid.inspection.measures import HeadMeasures, entropy_and_distance, importance
 from pellucid.inspection.page import Save, Section, page
 from pellucid.inspection.points import Points, as_csv
@@ -58,15 +59,6 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
         raise ConfigError("a number of pairs is at least 0", where="--pairs")
     refuse_readers(run.config, "inspect", str(run.folder))
     make_folder(out)
-    names: list[str] = []
-
-    def save(name: str, png: bytes, points: Points) -> bytes:
-        write_bytes(out / f"{name}.png", png)
-        write_text(out / f"{name}.csv", as_csv(points))
-        names.append(f"{name}.png")
-        say(f"{name}.png")
-        return png
-
     examples, origin = _examples(run, texts, say)
     labels = [token for one in examples for token in (*one.source_tokens, *one.written)]
     missing = missing_glyphs([*labels, *run.tokenizers.labels])
@@ -74,17 +66,39 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
         "No font on the machine that drew the PNG files has {characters}, so they are boxes there; on this page they "
         "are text, in the fonts of its reader.").format(characters=" ".join(missing[:40]))
     events, damage = _events(run)
-    weighed, each = weights(run, events, save)
-    write_text(out / PARAMETERS, as_csv(as_points(each)))
-    steps = shapes(run, *encode(run, [(examples[0].source, examples[0].output)])[0])
-    found: list[Section | None] = [
-        sections.attention(examples, note, save), _heads(run, pairs, say, save), positions(run, save),
-        sections.training(run, events, damage, save), weighed, sections.parameters(run), sections.shapes(steps, run),
-        sections.confusion(run, save)]
+
+    def attention() -> list[str]:  # which takes about as long as all else together
+        maps: list[str] = []
+        return [*astuple(sections.attention(examples, note, _saving(out, maps, say))), *maps]
+
+    with meanwhile(attention) as drawn:
+        names: list[str] = []
+        save = _saving(out, names, say)
+        heads = _heads(run, pairs, say, save)
+        weighed, each = weights(run, events, save)
+        write_text(out / PARAMETERS, as_csv(as_points(each)))
+        steps = shapes(run, *encode(run, [(examples[0].source, examples[0].output)])[0])
+        found: list[Section | None] = [
+            heads, positions(run, save), sections.training(run, events, damage, save), weighed,
+            sections.parameters(run), sections.shapes(steps, run), sections.confusion(run, save)]
+        anchor, title, lead, body, *maps = drawn()
+    found.insert(0, Section(anchor, title, lead, body))
     html = page(told("Inside {run}").format(run=run.folder.name or run.folder.resolve().name), _facts(run),
                 [section for section in found if section is not None], language())
     write_text(out / PAGE, html)
-    return Inspection(out / PAGE, tuple(names), missing)
+    return Inspection(out / PAGE, (*maps, *names), missing)
+
+
+def _saving(out: Path, names: list[str], say: Callable[[str], None]) -> Save:
+    """Writes pictures and their numbers into a folder, and adds to the names."""
+    def save(name: str, png: bytes, points: Points) -> bytes:
+        write_bytes(out / f"{name}.png", png)
+        write_text(out / f"{name}.csv", as_csv(points))
+        names.append(f"{name}.png")
+        say(f"{name}.png")
+        return png
+
+    return save
 
 
 def _events(run: Run) -> tuple[Events, str]:

@@ -13,7 +13,6 @@ import mmap
 import os
 import signal
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +24,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
-from pellucid import errors
-from pellucid.errors import UserError
+from pellucid.errors import UserError, error_in, in_words
 
 Tensors = dict[str, Tensor]
 Task = Callable[[int, Tensors], list[float]]  # of a worker's number and what it is sent; numbers alone come back
@@ -122,7 +120,7 @@ class Workers:
                     told.append(json.loads(worker.pipe.recv_bytes()))
         for number, answer in enumerate(told, start=1):
             if "error" in answer:
-                raise _error_of(answer["error"], f"worker {number} of {self.count}")
+                raise error_in(answer["error"], f"worker {number} of {self.count}")
             answers.append(answer["numbers"])
 
     @torch.no_grad()
@@ -192,28 +190,12 @@ def _serve(number: int, pipe: Connection, parameters: Sequence[Tensor], gradient
                 if found := _gradients(parameters):
                     torch._foreach_copy_(gradients, found)
             except Exception as error:
-                answer = {"error": _told(error)}
+                answer = {"error": in_words(error)}
             pipe.send_bytes(json.dumps(answer).encode())
 
 
 def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
-
-
-def _told(error: Exception) -> dict[str, str]:
-    if isinstance(error, UserError):
-        return {"kind": type(error).__name__, "what": error.what, "where": error.where, "why": error.why,
-                "fix": error.fix}
-    return {"kind": "", "why": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
-
-
-def _error_of(told: dict[str, str], who: str) -> UserError:
-    if told["kind"]:
-        kind: type[UserError] = getattr(errors, told["kind"], UserError)
-        return kind(told["what"], where=told["where"], why=told["why"], fix=told["fix"])
-    error = UserError(f"{who} failed", why=told["why"])
-    error.add_note(told["trace"])
-    return error
 
 
 def _shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
