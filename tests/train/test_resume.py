@@ -50,7 +50,7 @@ def test_stopped_and_resumed_is_byte_for_byte_the_same(name: str, tmp_path: Path
     whole = train_through(config, tmp_path / "whole")
     parts = train_through(config, tmp_path / "parts", (1, 4, 6, 8))
     assert snapshot(tmp_path / "parts") == snapshot(tmp_path / "whole")
-    assert {**parts, "run": "", "seconds": 0} == {**whole, "run": "", "seconds": 0}
+    assert {**parts, "run": ""} == {**whole, "run": ""}
     metrics = snapshot(tmp_path / "whole")["metrics"]
     assert [line["step"] for line in metrics if line["event"] == "train"] == [2, 4, 6, 8, 9]
     assert [line["step"] for line in metrics if line["event"] == "validation"] == [3, 6, 9]

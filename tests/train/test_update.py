@@ -22,7 +22,7 @@ from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 from pellucid.nn.dropout import Dropout
 from pellucid.nn.embeddings import SILENT
 from pellucid.nn.r_drop import r_drop_cross_entropy
-from pellucid.train.loop import show_progress
+from pellucid.train.loop import Spent, show_progress
 from pellucid.train.objective import batch_loss, passes, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective
@@ -245,9 +245,20 @@ def test_the_time_left_counts_a_sentence_twice_once_r_drop_has_begun() -> None:
                                    source_tokens=1, target_tokens=1)
         config = SimpleNamespace(train=TrainConfig(r_drop=1.0, r_drop_after=40))
         session: Any = SimpleNamespace(learner=SimpleNamespace(progress=progress, config=config), steps=100,
-                                       reporter=SimpleNamespace(progress=told.append))
+                                       reporter=SimpleNamespace(progress=told.append), spent=Spent())
         show_progress(session, 1.0, 0.1)
     assert [line.split("  ")[-1] for line in told] == ["2 min 00 s left", "1 min 00 s left"]
+
+
+def test_the_time_left_has_room_for_validations() -> None:
+    told = list[str]()
+    progress = SimpleNamespace(step=50, seconds=300.0, source_tokens=1, target_tokens=1)
+    session: Any = SimpleNamespace(
+        learner=SimpleNamespace(progress=progress, config=SimpleNamespace(train=TrainConfig())), steps=100,
+        reporter=SimpleNamespace(progress=told.append), spent=Spent(60.0, 12.0))
+    show_progress(session, 1.0, 0.1)
+    assert told[0].endswith("6 min 00 s left")
+    assert (Spent().overhead, Spent(3.0, 1.0).overhead) == (None, 0.25)
 
 
 def test_r_drop_reads_each_batch_twice_once_it_has_begun() -> None:

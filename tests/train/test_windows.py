@@ -31,4 +31,4 @@ def test_stopped_and_resumed_is_byte_for_byte_the_same(over: dict[str, Any], tmp
     assert len(made) > 4
     parts = train_through(tiny(**over), tmp_path / "parts", (1, 2, 5, 7))
     assert snapshot(tmp_path / "parts") == snapshot(tmp_path / "whole")
-    assert {**parts, "run": "", "seconds": 0} == {**whole, "run": "", "seconds": 0}
+    assert {**parts, "run": ""} == {**whole, "run": ""}

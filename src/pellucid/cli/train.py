@@ -97,7 +97,10 @@ def tell(summary: dict[str, Any], config: RunConfig, out: Path, as_json: bool) -
     verb = {"classification": "classify {}", "reading": "answer {} --index IDX", "seq2seq": "translate {}"}[config.task]
     use = "train CONFIG --train.initialize_from" if config.data.objective == "span_corruption" else "evaluate"
     print(f"done: {summary['step']:,} updates, best validation {summary['monitor']} {summary['score']:.4f} "
-          f"({summary['best']})\nnext: pellucid {use} {out}\n      pellucid {verb.format(out)}")
+          f"({summary['best']})")
+    if summary["overhead"] is not None:
+        print(f"      {100 * summary['overhead']:.1f} % of the time went into validation, saving and pictures")
+    print(f"next: pellucid {use} {out}\n      pellucid {verb.format(out)}")
 
 
 def ended_run(folder: Path) -> dict[str, Any] | None:

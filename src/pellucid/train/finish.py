@@ -1,5 +1,6 @@
 """The end of a run: the last validation, the average of the last checkpoints, the choice of the best, the card."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
     """Points best.json to the best of the weights, of their average and of those of the last step, and writes why the
     run has ended into ended.json and the model card. Doing it again changes nothing."""
     store, learner, progress = session.store, session.learner, session.learner.progress
-    monitor = learner.config.train.monitor
+    monitor, started = learner.config.train.monitor, time.monotonic()
     score, best = progress.best_score, progress.best_step
     if score is None or progress.step % session.validate_every:  # somebody has removed the best, or none was due
         last = scores_at_end(session)[monitor]
@@ -28,12 +29,13 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
     if learner.world.is_first:
         store.point_best(name, best, monitor, score)
     load_weights(learner.model, store.folder / name)
+    session.spent.others += time.monotonic() - started
     ended, why = how_ended(session)
     session.reporter.say(why)
     summary = {"run": str(out), "step": progress.step, "ended": ended, "why": why, "best": name, "monitor": monitor,
                "score": score, "parameters": sum(p.numel() for p in learner.parameters),
                "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
-               "seconds": round(progress.seconds, 1)}
+               "seconds": round(progress.seconds, 1), "overhead": session.spent.overhead}
     if learner.world.is_first:
         write_model_card(learner.config, summary, out)
         write_json(out / ENDED, {"ended": ended, "why": why, "step": progress.step})

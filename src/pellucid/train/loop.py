@@ -8,7 +8,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pellucid.errors import OutputError
@@ -22,6 +22,19 @@ from pellucid.train.update import Learner, check_finite, update
 
 Ended = Literal["steps", "patience"]
 DRAWING = 0.01  # the share of the time that may go into the loss curve, but for its first and its last picture
+
+
+@dataclass
+class Spent:
+    """Seconds of this process: in updates, and in all else, which is validation, saving and pictures."""
+
+    updates: float = 0.0
+    others: float = 0.0
+
+    @property
+    def overhead(self) -> float | None:
+        """The share of the others; None before the first update."""
+        return self.others / (self.updates + self.others) if self.updates else None
 
 
 @dataclass
@@ -39,6 +52,7 @@ class Session:
     stop_requested: Callable[[], bool] = lambda: False
     draw_from: float = -math.inf  # when the loss curve may be drawn anew, by time.monotonic()
     is_behind: bool = False  # the loss curve
+    spent: Spent = field(default_factory=Spent)
 
 
 def train_until_done(session: Session) -> bool:
@@ -53,6 +67,7 @@ def train_until_done(session: Session) -> bool:
             made, rate = update(learner, session.stop_requested)
         seconds = time.monotonic() - started
         progress.seconds += seconds
+        session.spent.updates += seconds
         waiting.add(made.waited, seconds)
         loss = progress.loss_sum / progress.loss_tokens  # the mean since the line before in metrics.jsonl
         show_progress(session, loss, rate, waiting.share)
@@ -69,6 +84,7 @@ def train_until_done(session: Session) -> bool:
             if not (is_due or is_last):
                 save(session)
             return False
+        session.spent.others += time.monotonic() - started - seconds
     return True
 
 
@@ -131,6 +147,7 @@ def show_progress(session: Session, loss: float, rate: float, waiting: float | N
     """Step, loss, rate, speed, the share of waiting and time left, for people."""
     progress, train = session.learner.progress, session.learner.config.train
     left = progress.seconds * (passes(train, session.steps) / passes(train, progress.step) - 1)
+    left /= 1 - (session.spent.overhead or 0.0)
     session.reporter.progress(f"step {progress.step:,}/{session.steps:,}  loss {loss:.3f}  rate {rate:.2e}  "
                               f"{tokens_per_second(progress):,.0f} tokens/s  "
                               + (f"waiting {waiting:.0%}  " if waiting is not None else "") + f"{duration(left)} left")
