@@ -51,6 +51,7 @@ def test_a_question_a_line(cli: Any, idx: Path) -> None:
 def test_questions_that_are_refused(cli: Any, idx: Path) -> None:
     cli("search", idx, "").says(2, "the question is empty")
     cli("search", idx, "cat", "--k", 0).says(2, "--k")
+    cli("search", idx, "caf\udce9", "--json").says(2, "the question", "byte 0xe9 at character 4")
     cli("search", idx, stdin="cat\n\n").says(2, "standard input:2", "the question is empty")
     cli("search", idx, stdin="x" * 10**7).says(2, "10,000,000 characters")
     cli("search", idx, stdin=b"cat\n\xff").says(3, "standard input:2", "UTF-8")

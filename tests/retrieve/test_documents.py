@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,17 @@ def test_a_folder_of_texts_at_any_depth(tmp_path: Path) -> None:
     assert list(read_documents([str(tmp_path)])) == [
         Document("A.TXT", "A", "second"), Document("b.txt.gz", "b", "zip"),
         Document("deep/Über.md", "Über", "# Ein\r\nText")]
+
+
+def test_names_are_text_whatever_bytes_they_have(tmp_path: Path) -> None:
+    for name in (b"caf\xe9.txt", "İ.md.gz".encode(), b"a.b.TXT", b".txt"):
+        content = b"one" if not name.endswith(b"gz") else gzip.compress(b"one")
+        try:
+            Path(os.fsdecode(bytes(tmp_path) + b"/" + name)).write_bytes(content)
+        except OSError:
+            pytest.skip("this file system has text alone for names")
+    found = {one.id: one.title for one in read_documents([str(tmp_path)])}
+    assert found == {r"caf\udce9.txt": r"caf\udce9", "İ.md.gz": "İ", "a.b.TXT": "a.b", ".txt": ".txt"}
 
 
 def test_records_of_json(tmp_path: Path) -> None:
@@ -61,7 +73,8 @@ def test_the_layout_of_squad(tmp_path: Path) -> None:
     ("d.json", b'{"data": [{"paragraphs": [{"context": null}]}]}', "the field context"),
     ("d.json", b'{"data": [{"paragraphs": [{"context": "a", "qas": 1}]}]}', "no list"),
     ("d.json", b'{"data": [{"paragraphs": [{}]}]}', "no context"), ("d.json", b"{}", "no list data"),
-    ("d.json", b"nothing", "JSON"), ("d.json", b'{"a":' * 10**5, "JSON"), ("d.json", b'[{"text": "a"}, 2]', "record 2"),
+    ("d.json", b"nothing", "JSON"), ("d.json", b'\x0c[{"text": "a"}]', "JSON"), ("d.json", b'\x0b\n[1]', "JSON"),
+     ("d.json", b'{"a":' * 10**5, "JSON"), ("d.json", b'[{"text": "a"}, 2]', "record 2"),
     ("d.txt", b"ok\n\xe9", "d.txt:2"), ("d.txt", b" \n", "no document"), ("d.txt.gz", b"plain", "gzip"),
     ("d.pdf", b"%PDF", "a file of this name")])
 def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path, name: str, content: bytes, told: str) -> None:

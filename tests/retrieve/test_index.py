@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ import pytest
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import MANIFEST, sha256
 from pellucid.retrieve import building
+from pellucid.retrieve.documents import read_documents
 from pellucid.retrieve.folder import ABOUT, FILES, FolderIndex
 from pellucid.retrieve.index import build_index, open_index
+from pellucid.retrieve.passages import Document
 
 DOCUMENTS = [{"id": "a", "title": "猫", "text": "猫在睡觉。\r\n狗在叫 👩‍👧！"},
              {"id": "b", "text": "The ﬁle of Dr. Who. It is long."}, {"id": "c", "text": "天地玄黃。"}]
@@ -191,6 +194,50 @@ def test_two_writers_are_told_apart(idx: Path, data: str) -> None:
         build_index([data], str(idx))
     os.close(handle)
     build_index([data], str(idx))
+
+
+def test_what_is_added_to_is_read_when_nobody_else_writes(idx: Path, tmp_path: Path,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what another process has written meanwhile would be lost."""
+    one, two = (lines(tmp_path / f"{name}.jsonl", [{"id": name, "text": f"new {name}"}]) for name in ("one", "two"))
+    tried = list[str]()
+
+    def read(paths: Sequence[str]) -> Iterator[Document]:
+        if not tried:
+            tried.append("once")
+            with pytest.raises(ConfigError, match="another process is writing"):
+                build_index([two], str(idx), add=True)
+            tried.append("refused")
+        return read_documents(paths)
+
+    monkeypatch.setattr("pellucid.retrieve.index.read_documents", read)
+    build_index([one], str(idx), add=True)
+    build_index([two], str(idx), add=True)
+    assert tried == ["once", "refused"]
+    assert [FolderIndex(idx).search(name)[0].passage.document for name in ("one", "two", "猫")] == ["one", "two", "a"]
+
+
+@pytest.mark.parametrize("is_seen", [False, True], ids=["damage", "both"])
+def test_an_index_that_is_replaced_while_it_is_opened_is_opened_again(is_seen: bool, idx: Path, tmp_path: Path,
+                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """It seems damaged, or its files are of two indexes."""
+    new, real, calls = lines(tmp_path / "new.jsonl", [{"id": "n", "text": "new 猫"}]), FolderIndex._open, list[int]()
+
+    def opened(self: FolderIndex, folder: Path) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            real(self, folder)
+            monkeypatch.undo()
+            build_index([new], str(idx))
+            monkeypatch.setattr(FolderIndex, "_open", opened)
+            if not is_seen:
+                raise DataError("the index is damaged")
+        else:
+            real(self, folder)
+
+    monkeypatch.setattr(FolderIndex, "_open", opened)
+    assert [one.passage.document for one in FolderIndex(idx).search("猫")] == ["n"]
+    assert len(calls) == 2
 
 
 def test_an_open_index_goes_on_while_it_is_replaced(idx: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, DataError
 from pellucid.retrieve.index import build_index, open_index
 
 qdrant_client = pytest.importorskip("qdrant_client")
@@ -43,14 +43,14 @@ def test_it_finds_what_a_folder_finds(collection: Collection, data: str, tmp_pat
 
 
 def test_a_new_one_takes_the_place_of_the_old_and_of_what_was_left(collection: Collection, tmp_path: Path) -> None:
-    collection.client.create_collection("mine.build-left", vectors_config={})
-    collection.client.create_collection("other", vectors_config={})
+    for name in (f"mine.build-{'0' * 32}", "other", f"mine.build-2.build-{'0' * 32}"):
+        collection.client.create_collection(name, vectors_config={})
     (tmp_path / "new.txt").write_text("only this")
     write_collection(collection, [str(tmp_path / "new.txt")], False, 400)
     assert collection.search("cat") == []
     assert collection.search("this")[0].passage.title == "new"
     names = [one.name for one in collection.client.get_collections().collections]
-    assert sorted(name.split("-")[0] for name in names) == ["mine.build", "other"]
+    assert sorted(name.rstrip("0123456789abcdef") for name in names) == ["mine.build-", "mine.build-2.build-", "other"]
 
 
 def test_what_is_added_replaces_what_has_the_same_id(collection: Collection, tmp_path: Path) -> None:
@@ -58,6 +58,44 @@ def test_what_is_added_replaces_what_has_the_same_id(collection: Collection, tmp
     assert write_collection(collection, [str(tmp_path / "more.jsonl")], True, 20) == {"passages": 7}
     assert {one.passage.document for one in collection.search("cat")} == {"b", "e"}
     assert collection.search("whale")[0].passage.document == "d"
+
+
+def test_what_is_added_is_cut_as_the_others_are(collection: Collection, tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("A horse. " * 10)
+    write_collection(collection, [str(tmp_path / "long.txt")], True, 400)
+    found = collection.search("horse", 20)
+    assert len(found) > 4
+    assert max(len(one.passage.text) for one in found) <= 20
+
+
+def test_a_document_of_many_blocks_replaces_itself_once(collection: Collection, tmp_path: Path,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.retrieve.qdrant._AT_ONCE", 3)
+    rows = [{"id": name, "text": f"A {name} horse. " * count} for name, count in (("d", 1), ("e", 9), ("f", 2))]
+    (tmp_path / "more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for _ in range(2):
+        write_collection(collection, [str(tmp_path / "more.jsonl")], True, 400)
+        assert [collection.search(name, 50)[0].passage.document for name in "def"] == ["d", "e", "f"]
+        assert len(collection.search("horse", 50)) == 12
+
+
+def test_nothing_is_replaced_where_a_later_file_cannot_be_read(collection: Collection, tmp_path: Path) -> None:
+    (tmp_path / "good.jsonl").write_text('{"id": "d", "text": "A whale."}\n')
+    (tmp_path / "bad.txt").write_bytes(b"\xe9")
+    with pytest.raises(DataError, match="UTF-8"):
+        write_collection(collection, [str(tmp_path / name) for name in ("good.jsonl", "bad.txt")], True, 20)
+    assert collection.search("another dog")[0].passage.document == "d"
+
+
+def test_an_alias_of_somebody_elses_is_left_alone(collection: Collection, data: str) -> None:
+    client = collection.client
+    client.create_collection("theirs_v7", vectors_config={})
+    alias = qdrant_client.models.CreateAlias(collection_name="theirs_v7", alias_name="theirs")
+    client.update_collection_aliases([qdrant_client.models.CreateAliasOperation(create_alias=alias)])
+    for add in (False, True):
+        with pytest.raises(ConfigError, match="is no index"):
+            write_collection(Collection(client, "theirs"), [data], add, 400)
+    assert client.collection_exists("theirs_v7")
 
 
 def test_what_cannot_be(collection: Collection, data: str) -> None:

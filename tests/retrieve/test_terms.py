@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.retrieve.terms import BITS, distinct_terms, terms_of
+from pellucid.retrieve.terms import BITS, distinct_terms, folded, marks, terms_of
 
 
 def counted(text: str) -> Counter[int]:
@@ -25,6 +26,23 @@ def test_words_are_terms_whole() -> None:
     assert counted("the cat the").total() == 3
     assert counted("snake_case") == counted("snake case")
     assert counted("第3章abc") == counted("第") + counted("3") + counted("章") + counted("abc")
+
+
+@pytest.mark.parametrize("word", ["किताब", "क्षि", "مُحَمَّد", "שָׁלוֹם", "தமிழ்", "বাংলা", "x\u0301y", "н\u0435\u0301", "ދިވެހި",
+                                  "ସ୍ୱର", "бо\u0301льший"])
+def test_marks_are_of_the_word_that_they_stand_in(word: str) -> None:
+    assert len(counted(word)) == 1
+    assert counted(f"{word} {word}, abc\u0301").total() == 3
+    assert counted(word) != counted(unicodedata.normalize("NFC", word)[0])
+    assert marks(word, f"- {word}.") == [(2, 2 + len(word))]
+
+
+@pytest.mark.parametrize("text", ["ภาษาไทย", "ພາສາ", "မြန်မာ", "ភាសាខ្មែរ"])
+def test_other_scripts_without_spaces_are_as_chinese(text: str) -> None:
+    n = len(folded(text))
+    assert counted(text).total() == 2 * n - 1
+    assert counted(f"{text}๑๒ a") == counted(text) + counted("๑๒") + counted("a")
+    assert marks(text[:3], f"a {text}")[0][0] == 2
 
 
 @pytest.mark.parametrize(("one", "other"), [

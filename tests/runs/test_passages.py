@@ -91,6 +91,14 @@ def test_no_passage_says_what_the_target_says(splits: dict[str, Pairs], name: st
         assert not any(Pair(source, target).is_given_away(passage) for passage in source.passages)
 
 
+def test_an_index_whose_build_was_killed_is_built_again(trained: Path, tmp_path: Path) -> None:
+    config = tiny()
+    (tmp_path / FOLDER).mkdir()
+    with_passages(open_splits(config, tmp_path), config, tmp_path)
+    texts = [(folder / FOLDER / "texts.bin").read_bytes() for folder in (tmp_path, trained)]
+    assert texts[0] == texts[1] != b""
+
+
 def test_what_was_left_out_is_counted_and_told(splits: dict[str, Pairs], trained: Path, told: io.StringIO) -> None:
     record = json.loads((trained / "data.json").read_text())
     for name in ("train", "validation"):

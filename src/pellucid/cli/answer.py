@@ -37,13 +37,13 @@ class Answer:
 def main(program: str, words: Sequence[str]) -> int:
     """Answers the question, or each line of standard input."""
     arguments = parse(Answer, program, words)
-    from pellucid.cli.lines import answer_lines
+    from pellucid.cli.lines import answer_lines, checked
     from pellucid.retrieve.index import open_index
     from pellucid.retrieve.retriever import check_question
     from pellucid.runs.answers import answers
     from pellucid.runs.run import load
 
-    check_question(arguments.question, arguments.k)
+    check_question(checked(arguments.question, "the question"), arguments.k)
     run, index = load(arguments.run), open_index(arguments.index)
 
     def of_lines(questions: Sequence[str], _: int) -> Iterator[str]:

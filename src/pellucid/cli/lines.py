@@ -38,6 +38,20 @@ def answer_lines(source: Path | None, output: Path | None,
             first += len(block)
 
 
+def checked(text: str, where: str) -> str:
+    """A text of the command line.
+
+    Raises:
+        ConfigError: it has bytes that are no UTF-8.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError("this is not valid UTF-8", where=where,
+                          why=f"byte 0x{ord(text[error.start]) & 0xFF:02x} at character {error.start + 1:,}") from None
+    return text
+
+
 def blocks_of_lines(path: Path | None) -> Iterator[list[str]]:
     """The lines of a file or of standard input (None or "-"), many at a time; as many as are there, where they come
     slowly: each by itself when a person types them.

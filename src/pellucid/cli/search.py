@@ -36,7 +36,7 @@ class Search:
 def main(program: str, words: Sequence[str]) -> int:
     """Answers the question, or each line of standard input."""
     arguments = parse(Search, program, words)
-    from pellucid.cli.lines import answer_lines
+    from pellucid.cli.lines import answer_lines, checked
     from pellucid.retrieve.index import open_index
 
     opened = open_index(arguments.index)
@@ -58,7 +58,7 @@ def main(program: str, words: Sequence[str]) -> int:
     if arguments.question == "-":
         answer_lines(None, None, of_lines)
     else:
-        print("\n".join(answers(arguments.question)))
+        print("\n".join(answers(checked(arguments.question, "the question"))))
     return 0
 
 

@@ -14,7 +14,7 @@ _SPACE = " \t\n\r"
 
 def is_array(head: bytes) -> bool:
     """Whether a file with these first bytes holds a JSON array."""
-    return head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+    return head.removeprefix(codecs.BOM_UTF8).lstrip(_SPACE.encode()).startswith(b"[")
 
 
 def read_array(path: str) -> Iterator[Any]:
@@ -34,7 +34,8 @@ def values_of(file: BinaryIO, path: str) -> Iterator[Any]:
         DataError: no UTF-8; no whole array; a value that is longer than MAX_LINE_BYTES.
     """
     window = _Window(file, path)
-    assert window.next_character() == "["
+    if window.next_character() != "[":
+        raise window.broken("[ is wanted", window.at)
     window.at += 1
     mark = window.next_character()
     while mark != "]":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pellucid.config.checks import refuse_readers
 from pellucid.errors import CheckpointError, ConfigError
-from pellucid.files import make_folder, read_json, write_bytes, write_text
+from pellucid.files import make_folder, read_json, remove_leftovers, write_bytes, write_text
 from pellucid.inspection import sections
 from pellucid.inspection.chinese import told
 from pellucid.inspection.curves import Events
@@ -59,6 +59,7 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
         raise ConfigError("a number of pairs is at least 0", where="--pairs")
     refuse_readers(run.config, "inspect", str(run.folder))
     make_folder(out)
+    remove_leftovers(out)
     examples, origin = _examples(run, texts, say)
     labels = [token for one in examples for token in (*one.source_tokens, *one.written)]
     missing = missing_glyphs([*labels, *run.tokenizers.labels])

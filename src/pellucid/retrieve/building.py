@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,17 +24,19 @@ from pellucid.retrieve.postings import MOST_CHARACTERS, MOST_PASSAGES, Postings
 _SCRATCH = "runs"
 
 
-def write_index(documents: Iterable[Document], folder: Path, longest: int) -> None:
-    """Makes the index of these documents at `folder`; an older one stays in use until the new one is whole.
+def write_index(folder: Path, given: Callable[[], tuple[Iterable[Document], int]]) -> None:
+    """Makes an index at `folder`; an older one stays in use until the new one is whole.
 
     Args:
-        longest: characters of a passage.
+        given: what it is made of, and how many characters a passage has; asked for once nobody else writes there, so
+            that it may be of the older index.
 
     Raises:
         ConfigError: the folder holds something else, or another process is writing there.
         OutputError: disk full, no permission.
     """
     def fill(place: Path) -> None:
+        documents, longest = given()
         scratch = place / _SCRATCH
         scratch.mkdir()
         about = _Writer(place, Postings(scratch), longest).write(documents)

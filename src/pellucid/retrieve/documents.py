@@ -59,11 +59,11 @@ def _of_path(path: str) -> Iterator[Document]:
     if Path(path).is_dir():
         files = sorted(file for file in Path(path).rglob("*") if file.is_file() and _plain(file.name).endswith(_TEXTS))
         for file in files:
-            yield Document(file.relative_to(path).as_posix(), _stem(file), _text(str(file)))
+            yield Document(_written(file.relative_to(path).as_posix()), _stem(file), _text(str(file)))
         return
     name = _plain(path)
     if name.endswith(_TEXTS):
-        yield Document(Path(path).as_posix(), _stem(Path(path)), _text(path))
+        yield Document(_written(Path(path).as_posix()), _stem(Path(path)), _text(path))
     elif name.endswith(".jsonl"):
         yield from _of_lines(path)
     elif name.endswith(".json"):
@@ -78,7 +78,14 @@ def _plain(name: str) -> str:
 
 
 def _stem(file: Path) -> str:
-    return file.name[: _plain(file.name).rindex(".")]
+    """The name without what says of which kind it is."""
+    packed = file.suffix.lower() == ".gz"
+    return _written(Path(file.stem).stem if packed else file.stem)
+
+
+def _written(name: str) -> str:
+    """A name of the file system, which may have bytes that are no UTF-8, as text."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _of_lines(path: str) -> Iterator[Document]:
@@ -89,7 +96,7 @@ def _of_lines(path: str) -> Iterator[Document]:
 def _of_json(path: str) -> Iterator[Document]:
     """A list of records, one a line under this name, or SQuAD's layout: the first line that is not blank tells."""
     with open_data(path) as file:
-        head = next(filter(bytes.strip, iter(lambda: file.readline(MAX_LINE_BYTES), b"")), b"")
+        head = next(filter(_is_filled, iter(lambda: file.readline(MAX_LINE_BYTES), b"")), b"")
     if is_array(head):
         with open_data(path) as file:
             yield from _records((f"{path}, record {number}", value)
@@ -98,6 +105,10 @@ def _of_json(path: str) -> Iterator[Document]:
         yield from _of_lines(path)
     else:
         yield from (document for document, _ in read_paragraphs(path))
+
+
+def _is_filled(line: bytes) -> bool:
+    return bool(line.strip(b" \t\n\r"))  # JSON has no other spaces
 
 
 def _is_record(line: bytes) -> bool:

@@ -46,6 +46,21 @@ class FolderIndex:
             what = "this is no index" if folder.exists() else "there is no such index"
             raise ConfigError(what, where=str(folder), fix="build one: pellucid index DATA --out IDX")
         self._folder = folder
+        while not self._is_open(folder):
+            pass
+
+    def _is_open(self, folder: Path) -> bool:
+        """Opens all files; false where the index was replaced meanwhile, and they may be of both."""
+        made = _bytes_of(folder / MANIFEST)
+        try:
+            self._open(folder)
+        except DataError:
+            if _bytes_of(folder / MANIFEST) == made:
+                raise
+            return False
+        return _bytes_of(folder / MANIFEST) == made
+
+    def _open(self, folder: Path) -> None:
         with _damage_told(folder):
             for name in sorted(FILES):
                 checked_sha256(folder, name)  # of all of it once, then for as long as nobody touches it
@@ -102,6 +117,13 @@ def _damage_told(folder: Path) -> Iterator[None]:
         raise DataError("the index is damaged", where=place, why=error.why or error.what, fix=_REPAIR) from error
     except (OSError, ValueError, ArithmeticError, LookupError, TypeError, SyntaxError, TokenError) as error:
         raise DataError("the index is damaged", where=str(folder), why=str(error), fix=_REPAIR) from error
+
+
+def _bytes_of(path: Path) -> bytes:
+    """What a file holds; nothing, where it cannot be read."""
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
 
 
 def _array(path: Path, kind: str, dimensions: int) -> NDArray[Any]:

@@ -48,16 +48,16 @@ def build_index(paths: Sequence[str], place: str, add: bool = False, longest: in
         from pellucid.retrieve.qdrant import Collection, write_collection
 
         return write_collection(Collection.at(place), paths, add, longest)
-    documents = read_documents(paths)
+    folder = Path(place)
     if add:
-        old = FolderIndex(Path(place))
-        documents, longest = _with(old, paths), old.about["characters"]
-    write_index(documents, Path(place), longest)
-    about = FolderIndex(Path(place)).about
+        FolderIndex(folder)  # there is one; it is opened again when nobody else writes to it
+    write_index(folder, lambda: _with(FolderIndex(folder), paths) if add else (read_documents(paths), longest))
+    about = FolderIndex(folder).about
     return {name: about[name] for name in ("documents", "passages", "terms")}
 
 
-def _with(old: FolderIndex, paths: Sequence[str]) -> Iterator[Document]:
-    """The documents of an index without those that are given anew, and then these."""
+def _with(old: FolderIndex, paths: Sequence[str]) -> tuple[Iterator[Document], int]:
+    """The documents of an index without those that are given anew, and then these; how long its passages are."""
     new = {document.id for document in read_documents(paths)}
-    return chain((document for document in old.documents() if document.id not in new), read_documents(paths))
+    kept = (document for document in old.documents() if document.id not in new)
+    return chain(kept, read_documents(paths)), old.about["characters"]

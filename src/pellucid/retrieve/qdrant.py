@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
@@ -101,14 +102,17 @@ def write_collection(collection: Collection, paths: Sequence[str], add: bool, lo
     client, name = collection.client, collection.name
     with collection.errors():
         current = {alias.alias_name: alias.collection_name for alias in client.get_aliases().aliases}.get(name)
-        is_taken = current is None and client.collection_exists(name)
-    if is_taken or (add and current is None):
+        about = _about(client, current) if current else {}
+        is_taken = not about and (current is not None or client.collection_exists(name))
+    if is_taken or (add and not about):
         what = "a collection of this name is there, and is no index" if is_taken else "there is no such index to add to"
         raise ConfigError(what, where=name, fix="give another name")
     if add:
-        average = float(client.get_collection(name).config.metadata["average_length"])
-        added = _replaced(collection, read_documents(paths))
-        _send(collection, name, (passage for document in added for passage in cut(document, longest)), average)
+        longest = about.get("characters", longest)
+        for _ in read_documents(paths):  # what is wrong with any is told before one is replaced
+            pass
+        added = (passage for document in read_documents(paths) for passage in cut(document, longest))
+        _send(collection, name, _replacing(collection, added), about["average_length"])
         return {"passages": int(client.count(name).count)}
     sizes = _Sizes(read_documents(paths))
     lengths = [len(terms_of([passage.text])[0]) for passage in sizes.passages(longest)]
@@ -116,13 +120,13 @@ def write_collection(collection: Collection, paths: Sequence[str], add: bool, lo
     new = f"{name}.build-{uuid.uuid4().hex}"
     with collection.errors():
         for one in client.get_collections().collections:  # of builds that were interrupted
-            if one.name.startswith(f"{name}.build-") and one.name != current:
+            if re.fullmatch(re.escape(f"{name}.build-") + "[0-9a-f]{32}", one.name) and one.name != current:
                 client.delete_collection(one.name)
         vector = models.SparseVectorParams(modifier=models.Modifier.IDF)
         client.create_collection(new, vectors_config={}, sparse_vectors_config={VECTOR: vector},
-                                 metadata={"average_length": average})
+                                 metadata={"average_length": average, "characters": longest})
     again = (passage for document in read_documents(paths) for passage in cut(document, longest))
-    _send(collection, new, again, average)
+    _send(collection, new, _blocks(again), average)
     with collection.errors():
         take = models.CreateAlias(collection_name=new, alias_name=name)
         drop = [models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=name))] if current else []
@@ -147,22 +151,37 @@ class _Sizes:
                 yield passage
 
 
-def _replaced(collection: Collection, documents: Iterable[Document]) -> Iterator[Document]:
-    """The documents, whose older passages go before theirs come."""
-    from qdrant_client import models
-
-    for document in documents:
-        same = models.FieldCondition(key="document", match=models.MatchValue(value=document.id))
-        with collection.errors():
-            collection.client.delete(collection.name, models.FilterSelector(filter=models.Filter(must=[same])))
-        yield document
+def _about(client: Any, name: str) -> dict[str, Any]:
+    """What a collection says of itself, if it is an index."""
+    found = client.get_collection(name).config.metadata or {}
+    return found if "average_length" in found else {}
 
 
-def _send(collection: Collection, name: str, passages: Iterable[Passage], average: float) -> None:
-    from qdrant_client import models
-
+def _blocks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
     passages = iter(passages)
     while block := list(itertools.islice(passages, _AT_ONCE)):
+        yield block
+
+
+def _replacing(collection: Collection, passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    """Blocks, before each of which the older passages of its documents go."""
+    from qdrant_client import models
+
+    last = ""
+    for block in _blocks(passages):
+        begun = sorted({passage.document for passage in block} - {last})
+        last = block[-1].document
+        same = models.FieldCondition(key="document", match=models.MatchAny(any=begun))
+        if begun:
+            with collection.errors():
+                collection.client.delete(collection.name, models.FilterSelector(filter=models.Filter(must=[same])))
+        yield block
+
+
+def _send(collection: Collection, name: str, blocks: Iterable[list[Passage]], average: float) -> None:
+    from qdrant_client import models
+
+    for block in blocks:
         points = [models.PointStruct(id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{passage.document}\0{passage.start}")),
                                      vector={VECTOR: models.SparseVector(indices=indices, values=values)},
                                      payload=dict(vars(passage)))

@@ -1,8 +1,9 @@
-"""The terms of a text: Han characters and pairs of neighbours, and words elsewhere.
+"""The terms of a text: characters and pairs of neighbours where no spaces are written, and words elsewhere.
 
-Texts are compared as NFKC in lower case has them, so that "ＡＢＣ", "ABC" and "abc" are one word. Chinese and Japanese
-write no spaces: each of their characters is a term, and each two that stand side by side. A term is a number of 48
-bits: the code points themselves, which no two terms share, or the hash of a word, which two words share once in 10^14.
+Texts are compared as NFKC in lower case has them, so that "ＡＢＣ", "ABC" and "abc" are one word. Chinese, Japanese,
+Thai, Lao, Burmese and Khmer write no spaces: each of their characters is a term, and each two that stand side by side.
+A word is of letters and digits, and of the marks upon them, such as the vowels of Hindi. A term is a number of 48 bits:
+the code points themselves, which no two terms share, or the hash of a word, which two words share once in 10^14.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from numpy.typing import NDArray
 BITS = 48  # of a term
 _CODE_POINT = 21  # bits
 _WORD = 1 << 47  # set in those of words
-_HAN = ((0x3005, 0x3007), (0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
+_UNSPACED = (
+    (0x3005, 0x3007), (0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
+    (0xE01, 0xE3A), (0xE40, 0xE4E), (0xE81, 0xEBD), (0xEC0, 0xECE), (0xEDC, 0xEDF), (0x1000, 0x103F), (0x1050, 0x108F),
+    (0x1780, 0x17D3))
 _NOT = {0x3006, 0x3040, 0x3097, 0x3098, 0x3099, 0x309A, 0x309B, 0x309C, 0x30A0, 0x30FB}  # signs among them
-_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last in _HAN)
-_WORDS = re.compile(rf"[^\W_{_CLASS}]+")
+_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last in _UNSPACED)
+_MARKED = (  # where marks stand among the letters of other scripts, behind the last one
+    (0x300, 0xE00), (0xF00, 0x1000), (0x1700, 0x1780), (0x1800, 0x1E00), (0xA66F, 0xAC00), (0x10A00, 0x12000))
 
 
 def folded(text: str) -> str:
@@ -36,10 +41,10 @@ def terms_of(texts: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.int64
     plain = [folded(text) for text in texts]
     ends = np.cumsum([len(text) + 1 for text in plain])
     code = np.frombuffer("\n".join([*plain, ""]).encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
-    is_han = _han()[code]
-    first = np.flatnonzero(is_han)
-    pair = np.flatnonzero(is_han[:-1] & is_han[1:])
-    words = [(_hashed(word), number) for number, text in enumerate(plain) for word in _WORDS.findall(text)]
+    is_unspaced = _unspaced()[code]
+    first = np.flatnonzero(is_unspaced)
+    pair = np.flatnonzero(is_unspaced[:-1] & is_unspaced[1:])
+    words = [(_hashed(word), number) for number, text in enumerate(plain) for word in _words().findall(text)]
     found = np.array(words, np.uint64).reshape(-1, 2)
     terms = np.concatenate([code[first], code[pair] << np.uint64(_CODE_POINT) | code[pair + 1], found[:, 0]])
     places = np.searchsorted(ends, np.concatenate([first, pair]), side="right")
@@ -54,19 +59,19 @@ def distinct_terms(text: str) -> NDArray[np.uint64]:
 def marks(question: str, text: str) -> list[tuple[int, int]]:
     """Where in `text` words or characters of the question stand: start and end in characters, in order, apart.
 
-    Characters of Chinese or Japanese count where a pair of them is in the question, or where one stands alone in it.
+    Where no spaces are written, characters count where a pair of them is in the question, or one stands alone in it.
     """
     asked = folded(question)
-    wanted = set(_WORDS.findall(asked)) | set(re.findall(rf"(?=([{_CLASS}]{{2}}))", asked))
+    wanted = set(_words().findall(asked)) | set(re.findall(rf"(?=([{_CLASS}]{{2}}))", asked))
     wanted |= set(re.findall(rf"(?<![{_CLASS}])[{_CLASS}](?![{_CLASS}])", asked))
     plain, origin = _aligned(text)
     is_marked = bytearray(len(text))
-    for word in _WORDS.finditer(plain):
+    for word in _words().finditer(plain):
         if word[0] in wanted:
             _mark(is_marked, origin[word.start()][0], origin[word.end() - 1][1])
-    for i in np.flatnonzero(_han()[[ord(letter) for letter in plain]]).tolist() if plain else ():
+    for i in np.flatnonzero(_unspaced()[[ord(letter) for letter in plain]]).tolist() if plain else ():
         for j in (i + 1, i + 2):
-            if plain[i:j] in wanted and _is_han(plain[j - 1 : j]):
+            if plain[i:j] in wanted and _is_unspaced(plain[j - 1 : j]):
                 _mark(is_marked, origin[i][0], origin[j - 1][1])
     return [found.span() for found in re.finditer(rb"\x01+", bytes(is_marked))]
 
@@ -75,8 +80,8 @@ def _mark(is_marked: bytearray, start: int, end: int) -> None:
     is_marked[start:end] = b"\x01" * (end - start)
 
 
-def _is_han(letter: str) -> bool:
-    return bool(letter) and bool(_han()[ord(letter)])
+def _is_unspaced(letter: str) -> bool:
+    return bool(letter) and bool(_unspaced()[ord(letter)])
 
 
 def _aligned(text: str) -> tuple[str, list[tuple[int, int]]]:
@@ -91,10 +96,18 @@ def _aligned(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 @functools.cache
-def _han() -> NDArray[np.bool_]:
+def _words() -> re.Pattern[str]:
+    """A word of a script that is written with spaces."""
+    marks = "".join(letter for first, behind in _MARKED for letter in map(chr, range(first, behind))
+                    if unicodedata.category(letter).startswith("M"))
+    return re.compile(rf"[^\W_{_CLASS}]+(?:[{marks}]+[^\W_{_CLASS}]*)*")
+
+
+@functools.cache
+def _unspaced() -> NDArray[np.bool_]:
     """For each code point whether it is written without spaces."""
     table = np.zeros(0x110000, np.bool_)
-    for first, last in _HAN:
+    for first, last in _UNSPACED:
         table[first : last + 1] = True
     table[list(_NOT)] = False
     return table

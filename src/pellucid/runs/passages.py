@@ -72,9 +72,10 @@ def with_passages(splits: dict[str, Pairs], config: RunConfig, folder: Path) -> 
     """
     if not config.retrieval.is_on:
         return splits
-    if config.retrieval.index is None and not (folder / FOLDER).exists() and _known(folder) is None:
-        write_index((Document(str(number), source, f"{source}\n{target}")
-                     for number, source, target in splits["train"].records()), folder / FOLDER, LONGEST)
+    if config.retrieval.index is None and not (folder / FOLDER / MANIFEST).exists() and _known(folder) is None:
+        documents = (Document(str(number), source, f"{source}\n{target}")
+                     for number, source, target in splits["train"].records())
+        write_index(folder / FOLDER, lambda: (documents, LONGEST))
     passages = open_passages(config, folder)
     return {name: dataclasses.replace(pairs, passages=passages) for name, pairs in splits.items()}
 
