@@ -70,6 +70,9 @@ def test_another_process_draws_the_same(cli: Any, run: Path, tmp_path: Path, mon
             assert cli("inspect", run, "--text", "1 2 3", "--out", tmp_path / name, "--pairs", "0").code == 0
         return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
 
+    left = tmp_path / "forked" / f".tmp-{'0' * 32}-attention.png"  # by one that was killed
+    left.parent.mkdir()
+    left.touch()
     forked = files("forked")
     monkeypatch.setattr("pellucid.inspection.meanwhile.can_fork", lambda: False)
     assert files("alone") == forked
