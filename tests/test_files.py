@@ -377,3 +377,13 @@ def test_nothing_of_linux_is_asked_for_elsewhere(platform: str, tmp_path: Path,
     for content in (b"one", b"two"):
         write_folder(tmp_path / "folder", fill_with(content))
         assert content_of(tmp_path / "folder") == content
+
+
+def test_names_that_are_no_utf8_are_written_and_json_reads_them_back(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    write_json(tmp_path / "a.json", {"run": name, "猫": 1})
+    write_text(tmp_path / "a.md", f"{name} 猫")
+    append_line(tmp_path / "a.jsonl", json.dumps({"run": name}, ensure_ascii=False))
+    assert read_json(tmp_path / "a.json") == {"run": name, "猫": 1}
+    assert (tmp_path / "a.md").read_text("utf-8") == r"caf\udce9 猫"
+    assert json.loads((tmp_path / "a.jsonl").read_text("utf-8")) == {"run": name}

@@ -81,8 +81,9 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """`write_bytes` of the text in UTF-8."""
-    write_bytes(path, text.encode("utf-8"))
+    """`write_bytes` of the text in UTF-8; bytes of a file's name that are none become ``\\udcXX``, which JSON reads as
+    the same name."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -97,7 +98,7 @@ def append_line(path: Path, line: str) -> None:
         OutputError: disk full, no permission.
     """
     with output_errors(path), path.open("ab") as file:
-        file.write(line.encode("utf-8") + b"\n")
+        file.write(line.encode("utf-8", "backslashreplace") + b"\n")
         file.flush()
         os.fsync(file.fileno())
 

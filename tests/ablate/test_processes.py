@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.ablate import processes
 from pellucid.ablate.ablate import ablate
+from pellucid.ablate.agenda import Planned
 from pellucid.ablate.outcome import Outcome
 from pellucid.ablate.processes import Stopped, seconds_left
 from pellucid.ablate.study import Study
@@ -52,6 +54,29 @@ def test_every_run_is_trained_and_evaluated_once(study: Make, tmp_path: Path) ->
     assert len(set(calls(out))) == 8
     assert "0 of 4 runs to do" in run(study(TWO), out)
     assert len(calls(out)) == 8
+
+
+def test_a_kill_between_two_test_sets_loses_no_table_of_sentences(study: Make, tmp_path: Path,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outputs of the second take the place of those that the table of the first is made from."""
+    made = study({"tests": {name: {"min_length": 12, "max_length": 12} for name in ("first", "second")},
+                  "metrics": ["first.exact", "second.exact"]})
+    asked, dies = list[tuple[str, str]](), [True]
+
+    def noted(planned: Planned, test: str) -> None:
+        asked.append((planned.name, test))
+        if dies:
+            dies.pop()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(processes, "sentence_influences", noted)
+    with pytest.raises(KeyboardInterrupt):
+        run(made, tmp_path / "out")
+    first = asked[-1]
+    assert first[1] == "first"
+    run(made, tmp_path / "out")
+    assert asked[1] == first
+    assert (first[0], "second") in asked[2:]
 
 
 def test_an_extended_study_repeats_nothing(study: Make, tmp_path: Path) -> None:

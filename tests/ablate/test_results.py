@@ -16,7 +16,7 @@ from scipy import stats
 
 from pellucid.ablate.agenda import Planned, plan
 from pellucid.ablate.cells import cells_of
-from pellucid.ablate.confounds import change
+from pellucid.ablate.confounds import change, pretraining_of
 from pellucid.ablate.effects import Interval
 from pellucid.ablate.outcome import Divergence, Outcome, divergence, last_screen, write_outcome
 from pellucid.ablate.power import Smallest
@@ -159,6 +159,16 @@ def test_operations_and_pretraining_are_confounds(two: Study, tmp_path: Path) ->
     assert found["position none"].confounded == ("operations +90 %",
                                                  "updates of pretraining 300 where the baseline has none")
     assert found["position sinusoidal"].confounded == ()
+
+
+@pytest.mark.parametrize("known", [{"step": 900}, {}], ids=["told", "of an older version"])
+def test_pretraining_that_ended_with_a_mean_counts_its_updates(known: dict[str, int], tmp_path: Path) -> None:
+    for name, source, checkpoint in (("tuned", "mean", "average"), ("mean", "first", "step-00000300")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "initialized_from.json").write_text(json.dumps(
+            {"run": str(tmp_path / source), "checkpoint": checkpoint} | (known if name == "tuned" else {})))
+    (tmp_path / "mean/best.json").write_text(json.dumps({"checkpoint": "average", "step": 900}))
+    assert pretraining_of(tmp_path / "tuned") == 1200
 
 
 def test_a_shared_machine_is_told_beside_its_speeds(study: Make, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import pellucid
 from pellucid.cli import main
+from pellucid.runs.care import free, waste_in
 from pellucid.train import loop
 
 OLD = 1_700_000_000
@@ -214,3 +215,27 @@ def test_the_cache(cli: Any, run: Path) -> None:
     assert cli("runs", "clean", "--cache", "--yes").code == 0
     assert content(folder) == {}
     assert cli("evaluate", run).code == 0  # made again
+
+
+def test_what_has_become_of_a_start_is_looked_at_before_it_goes(cli: Any, copy: Path, tmp_path: Path) -> None:
+    """Somebody trains while `runs clean` waits for a yes."""
+    start = tmp_path / "runs" / "start"
+    start.mkdir(parents=True)
+    for name in ("config.yaml", ".lock"):
+        shutil.copy(copy / name, start / name)
+    (waste,), _ = waste_in(tmp_path / "runs")
+    shutil.copytree(copy, start, dirs_exist_ok=True)
+    free(waste)
+    assert pellucid.load(start).generate(["1 2 3"]) == pellucid.load(copy).generate(["1 2 3"])
+
+    stray = start / "checkpoints" / "step-00000002"
+    for name in (stray.name, "step-00000004"):
+        shutil.copytree(start / "checkpoints" / "step-00000016", stray.with_name(name))
+    (waste,) = (one for one in waste_in(tmp_path / "runs")[0] if one.path == stray)
+    best = json.loads((start / "best.json").read_text())
+    (start / "best.json").write_text(json.dumps(best | {"checkpoint": stray.name}))
+    free(waste)
+    assert stray.exists()
+    (start / "best.json").write_text(json.dumps(best))
+    free(waste)
+    assert not stray.exists()

@@ -14,6 +14,7 @@ import pytest
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
+from pellucid.data import corpus as corpus_module
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.encoding import _chunks
 from pellucid.data.source_ids import shorten, source_ids
@@ -60,6 +61,24 @@ def test_ids_are_those_of_tokenizing_and_what_does_not_fit_is_counted(opened: An
     assert (report.records, report.kept, report.empty, report.too_long) == (7, 2, 3, 2)
     assert (report.source_tokens, report.target_tokens) == (4 + 3, 3 + 3)
     assert "2 of 7 kept, 3 with an empty side skipped, 2 longer than max_length" in str(report)
+
+
+def test_data_that_change_while_they_are_read_leave_nothing_behind(tmp_path: Path, opened: Any, cache: Path,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the ids of other data would be taken for theirs ever after."""
+    before, real = (tmp_path / "a.tsv").read_text(), corpus_module.write_ids
+
+    def changed(*given: Any) -> None:
+        (tmp_path / "a.tsv").write_text("a\tx\n" * 9)
+        real(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus_module, "write_ids", changed)
+        with pytest.raises(DataError, match="was changed while it was read"):
+            opened()
+    assert not cache.exists() or list(cache.iterdir()) == []
+    (tmp_path / "a.tsv").write_text(before)
+    assert opened()[0].report.kept == 2
 
 
 def test_what_is_too_long_can_be_cut_and_keeps_its_end(opened: Any) -> None:

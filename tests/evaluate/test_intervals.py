@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.coverage import coverage, labels_of, of_share
 from pellucid.evaluate.classification import classification_scores
+from pellucid.evaluate.evaluate import finite
 from pellucid.evaluate.intervals import PERCENT, RATE, by_jackknife, design_effect, wilson
 from pellucid.evaluate.macro_f1 import macro_f1, macro_f1_interval
 from pellucid.evaluate.significance import (
@@ -114,3 +115,8 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
 def test_wilson_of_sources_with_one_row_is_the_plain_one() -> None:
     hits = np.array([1.0, 0, 1, 1])
     assert wilson(hits, np.ones(4)) == pytest.approx((30.06, 95.44), abs=0.01)
+
+
+def test_what_json_does_not_have_is_none_in_it() -> None:
+    rows = {"interval": (1.0, math.inf), "rows": [{"p": -math.inf, "n": 3, "name": "a"}, math.nan]}
+    assert finite(rows) == {"interval": [1.0, None], "rows": [{"p": None, "n": 3, "name": "a"}, None]}

@@ -30,6 +30,7 @@ from pellucid.model.fusion import FusionTransformer
 from pellucid.model.transformer import Transformer
 from pellucid.retrieve.near_duplicates import Pair
 from pellucid.runs import slim
+from pellucid.runs.folder import claim_config
 from pellucid.runs.passages import FOLDER, open_passages, with_passages
 from pellucid.runs.run import Run
 from pellucid.runs.stream import stream
@@ -97,6 +98,18 @@ def test_an_index_whose_build_was_killed_is_built_again(trained: Path, tmp_path:
     with_passages(open_splits(config, tmp_path), config, tmp_path)
     texts = [(folder / FOLDER / "texts.bin").read_bytes() for folder in (tmp_path, trained)]
     assert texts[0] == texts[1] != b""
+
+
+def test_other_data_have_passages_of_their_own(tmp_path: Path) -> None:
+    """A start that was stopped before anything was trained, and then another with other data in the same folder."""
+    first = tiny()
+    other = from_mapping(merge(TINY, {"data": {"generated": {"train": 60}}, "retrieval": {}}))
+    claim_config(first, tmp_path)
+    with_passages(open_splits(first, tmp_path), first, tmp_path)
+    (tmp_path / "initialized_from.json").write_text("{}")
+    claim_config(other, tmp_path)
+    assert not (tmp_path / FOLDER).exists()
+    assert not (tmp_path / "initialized_from.json").exists()
 
 
 def test_what_was_left_out_is_counted_and_told(splits: dict[str, Pairs], trained: Path, told: io.StringIO) -> None:

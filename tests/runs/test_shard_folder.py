@@ -110,6 +110,24 @@ def test_what_is_touched_is_read_and_what_is_changed_is_made_anew(source: Path) 
     assert folder.output_of("a.txt").read_bytes() == b"<9 2>\n<3>\n"
 
 
+def test_an_output_that_was_replaced_and_not_recorded_is_made_again(source: Path,
+                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a process that is killed between the two."""
+    folder = finished(source)
+    (source / "a.txt").write_bytes(b"9 2\n3\n4\n")
+
+    def killed(path: Path, value: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pellucid.runs.shard_folder.write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            folder.make("a.txt", upper)
+    assert not folder.is_done("a.txt")
+    folder.make("a.txt", upper)
+    assert folder.is_done("a.txt")
+
+
 def test_an_output_or_record_that_was_removed_is_made_again(source: Path) -> None:
     folder = finished(source)
     folder.output_of("a.txt").unlink()

@@ -54,7 +54,8 @@ def test_frequencies(asked: dict[str, Any], kept: tuple[int, ...], lookup_table:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 999), cut=st.sampled_from([{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-9}]))
+@given(seed=st.integers(0, 999), cut=st.sampled_from([{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-9},
+                                                        {"temperature": 5e-324}, {"temperature": 1e-50, "top_k": 3}]))
 def test_the_narrowest_cut_is_greedy(seed: int, cut: dict[str, Any], lookup_table: Any, specials: Any) -> None:
     table = lookup_table(seed=seed)
     greedy = search(table, [1, 2], 2, SearchOptions(beam_size=1, max_length=8), specials)

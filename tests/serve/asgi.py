@@ -44,21 +44,22 @@ class Answer:
 
 
 async def call(app: ASGIApp, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None,
-               leave_after: int | None = None) -> Answer:
+               leave_after: int | None = None, is_silent: bool = False) -> Answer:
     """What an application answers.
 
     Args:
         body: of a POST; None asks with a GET.
         leave_after: the client goes when it has so many parts of the body; None stays.
+        is_silent: it sends no body, whatever the headers say of one.
     """
     gone, sent, is_given = asyncio.Event(), list[MutableMapping[str, Any]](), False
     given = {"host": "127.0.0.1:5000", "content-type": "application/json"} | dict(headers or {})
-    if body is not None:
+    if body is not None and not is_silent:
         given["content-length"] = str(len(body))
 
     async def receive() -> MutableMapping[str, Any]:
         nonlocal is_given
-        if not is_given:
+        if not (is_given or is_silent):
             is_given = True
             return {"type": "http.request", "body": body or b"", "more_body": False}
         await gone.wait()

@@ -77,6 +77,26 @@ def test_bodies_are_bounded_each_and_together(server: Server, monkeypatch: pytes
     assert status(server, {}) == 200  # what was held is let go
 
 
+def test_what_is_claimed_and_does_not_come_takes_no_room(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.serve.guard._MOST_HELD", 1000)
+    most = server.service.limits.body_bytes
+    too_much = {"content-length": str(most + 1)}
+    assert asyncio.run(call(server.app, "/translate", b"", too_much, is_silent=True)).status == 413
+
+    async def asked() -> int:
+        claim = {"content-length": str(most)}
+        silent = [asyncio.create_task(call(server.app, "/translate", b"", claim, is_silent=True)) for _ in range(8)]
+        await asyncio.sleep(0.05)
+        assert not any(one.done() for one in silent)
+        answer = await call(server.app, "/translate", BODY)
+        for one in silent:
+            one.cancel()
+        await asyncio.gather(*silent, return_exceptions=True)
+        return answer.status
+
+    assert asyncio.run(asked()) == 200
+
+
 def test_keys_and_who_guesses_them() -> None:
     run = pellucid.load(KEPT)
     with serving({"run": run}, [("en", "fr")], Limits(requests_per_minute=4), Keys(["one", "two"])) as server:

@@ -131,6 +131,18 @@ def test_by_hand(document: str, translation: str, put: str) -> None:
     assert cut_html(document, yes).put(translation.split("|"), crossed) == put
 
 
+def test_links_of_many_addresses_take_no_longer() -> None:
+    document = "<a>" * 32 + "://" * 20_000 + " b" + "</a>" * 32
+    passage = cut_html(document, lambda piece: len(piece) < 200)
+    assert passage.put(passage.pieces) == document
+
+
+@pytest.mark.parametrize("text", ["h://x", "://x", "h://", "h:// x", "h ://x", "://://x", "a b://c", "", "h://\u2003x"])
+def test_an_address_is_one_word(text: str) -> None:
+    is_one = re.fullmatch(r"\S+://\S+", text) is not None
+    assert list(cut_html(f"<a>{text}</a>", yes).pieces) == ([] if is_one or not text.strip() else [text])
+
+
 @pytest.mark.parametrize("part", ["<", "<a ", "<!--", "</", "<a b='", "&", "&a", "<![", "<!", "<?", "<a =", "<script>",
                                   "<b>", "</b>", "<b></b>", "<b>x ", "<i>x</i>", "<code>", "&#9999999999", "<a b=\"'",
                                   "<b><!-- --> x</b> ", "\n", "x ", "<br>", "<a>h://x</a>", "]]>", "a<b ", "<p>x"])

@@ -15,6 +15,7 @@ from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
 from tests.serve.asgi import Server, call, serving
 
 from pellucid.config import DecodeConfig
+from pellucid.engine.obstacle import obstacle
 from pellucid.inspection.answers import Trace
 from pellucid.inspection.contributions import contributions
 from pellucid.inspection.live import attention
@@ -100,10 +101,11 @@ def test_what_was_found_lately_is_not_looked_for_again(server: Server, monkeypat
 def test_nobody_is_looked_inside_for_who_does_not_wait(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     passes, ended = [], threading.Event()
 
-    def endless(run: Run, text: str, output: str | None, method: str) -> None:
+    def endless(run: Run, text: str, output: str | None, method: str, each_pass: Callable[[], None]) -> None:
         try:
             while True:
-                run.score([text], ["le"])
+                contributions(run, text, "le", each_pass=each_pass)
+                assert obstacle(run.model) is None  # nothing is different for those who ask meanwhile
                 passes.append(text)
         finally:
             ended.set()

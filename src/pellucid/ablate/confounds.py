@@ -11,9 +11,9 @@ from pellucid.errors import CheckpointError, UserError
 from pellucid.files import read_json, write_json
 from pellucid.plan.memory import flops_per_token
 from pellucid.plan.workload import Workload, workload_of
+from pellucid.runs.format import AVERAGE, STARTED
 
 CONFOUNDED = 0.03  # more than this share beside the baseline's
-_STARTED = "initialized_from.json"
 _COUNTED = "operations.json"
 
 
@@ -64,12 +64,17 @@ def pretraining_of(folder: Path) -> int:
     """The updates that a run's first weights had already, through all runs that they came from; 0 of one that began
     anew."""
     updates, seen = 0, set[Path]()
-    while (path := folder / _STARTED).exists() and folder not in seen:
+    while (path := folder / STARTED).exists() and folder not in seen:
         seen.add(folder)
         started = read_json(path)
-        updates += int(started["checkpoint"].removeprefix("step-"))
         folder = Path(started["run"])
+        updates += int(started["step"] if "step" in started else _step_of(started["checkpoint"], folder))
     return updates
+
+
+def _step_of(checkpoint: str, run: Path) -> str:
+    """The step of a checkpoint by its name; that of a mean, which has none in it, as the run has it today."""
+    return checkpoint.removeprefix("step-") if checkpoint != AVERAGE else str(read_json(run / "best.json")["step"])
 
 
 def confounds(here: dict[str, float | None], there: dict[str, float | None]) -> tuple[str, ...]:

@@ -107,6 +107,8 @@ class Pool:
 
     def _start(self, planned: Planned) -> None:
         stage = self._lacks(planned)[0]
+        for test in self.outcomes[planned.outcome].scores.keys() & planned.test_sets.keys():
+            sentence_influences(planned, test)  # whose outputs this stage may replace, after one that was killed
         make_folder(planned.log.parent)
         output = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
         with planned.log.open("ab") as log:

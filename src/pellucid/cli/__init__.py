@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
         return _stop("standard output is closed", 74)
+    if hasattr(sys.stdout, "reconfigure"):  # a file's name may have bytes that are no UTF-8, and JSON reads them back
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
             _tell_warnings()

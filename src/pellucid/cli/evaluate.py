@@ -48,7 +48,7 @@ def main(program: str, words: Sequence[str]) -> int:
     if (arguments.source is None) != (arguments.target is None):
         raise ConfigError("--source and --target go together", where=program)
     from pellucid.evaluate.answering import Opened
-    from pellucid.evaluate.evaluate import evaluate_runs
+    from pellucid.evaluate.evaluate import evaluate_runs, finite
     from pellucid.train.journal import Reporter
 
     files = None if arguments.source is None else (str(arguments.source), str(arguments.target))
@@ -60,7 +60,7 @@ def main(program: str, words: Sequence[str]) -> int:
         if run["state"] in ("running", "interrupted"):
             print(f"pellucid: {run['run']} is not finished ({run['state']}): the scores are of its best weights so far",
                   file=sys.stderr)
-    print(json.dumps(report, ensure_ascii=False) if arguments.json else as_text(report))
+    print(json.dumps(finite(report), ensure_ascii=False, allow_nan=False) if arguments.json else as_text(report))
     return 0
 
 

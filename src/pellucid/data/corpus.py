@@ -157,7 +157,12 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
     if folder is None or not is_whole(folder, dtype):
         folder = cache_folder("ids") / key
         if not is_whole(folder, dtype):
-            write_folder(folder, lambda place: write_ids(pairs, tokenizers, config, place, progress))
+            def fill(place: Path) -> None:
+                write_ids(pairs, tokenizers, config, place, progress)
+                if key_of(pairs, tokenizers, config) != key:
+                    raise changed_meanwhile(pairs)
+
+            write_folder(folder, fill)
             bound()
         note_use(folder)
     corpus = replace(kept_corpus(folder, dtype), weights=_weights(pairs, folder))
@@ -165,6 +170,12 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
         raise DataError(f"the {pairs.name} data has no usable line", where=" and ".join(pairs.split.paths),
                         why=str(corpus.report))
     return corpus
+
+
+def changed_meanwhile(pairs: Pairs) -> DataError:
+    """The error for data that was one thing when it was begun, and another in the end."""
+    return DataError(f"the {pairs.name} data was changed while it was read", where=" and ".join(pairs.split.paths),
+                     fix="run it again")
 
 
 def key_of(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig) -> str:

@@ -117,6 +117,7 @@ def compare(runs: Sequence[Evaluated], pairs: Sequence[tuple[str, str]], chosen:
         of_a, of_b, outputs = a.statistics[chosen], b.statistics[chosen], (a.outputs, b.outputs)
         graded = {"classification": "accuracy", "reading": "f1"}.get(
             a.run.config.task, "chrf" + (LOWERCASE if lowercase else ""))
+        graded = graded if graded in a.statistics else chosen
         words = word_splitter([source for source, _ in pairs], lowercase)
         detail: dict[str, Any] = {"a": a.name, "b": b.name, "score": chosen, "notes": notes,
                                   "by_length": by_length(of_a, of_b, [len(words(source)) for source, _ in pairs])}
@@ -143,6 +144,7 @@ def _scores_of(a: Evaluated, b: Evaluated, chosen: str, lowercase: bool) -> tupl
     else:
         wanted = [kind + (LOWERCASE if lowercase else "") for kind in KINDS]
         wanted += LIKELIHOODS[:1] if not incomparable("perplexity", *sides) else LIKELIHOODS
+        wanted = [name for name in wanted if name in a.statistics]  # others were left out
     names = []
     for name in dict.fromkeys([chosen, *wanted]):
         why = incomparable(name, *sides)

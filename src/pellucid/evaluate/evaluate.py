@@ -164,6 +164,16 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]], say: Callable[[st
     return outputs, report, statistics
 
 
+def finite(value: Any) -> Any:
+    """Plain data as JSON can have it: None for each number in it that is infinite, as the bound of an interval where
+    there is but one source."""
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return _finite(value) if isinstance(value, float) else value
+
+
 def _finite(value: float) -> float | None:
     """As JSON can have it: None for what is infinite, as the upper bound of a single sentence's perplexity."""
     return value if math.isfinite(value) else None

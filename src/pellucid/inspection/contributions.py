@@ -71,13 +71,14 @@ METHODS = {"gradient_x_input": Method(gradient_x_input, False, 40_000),
            "leave_one_out": Method(leave_one_out, False, 40_000)}
 
 
-def contributions(run: Run, text: str, output: str | None = None,
-                  method: str = "gradient_x_input") -> Contributions:
+def contributions(run: Run, text: str, output: str | None = None, method: str = "gradient_x_input",
+                  each_pass: Callable[[], None] = lambda: None) -> Contributions:
     """What each token contributes, in nats, in fp32.
 
     Args:
         output: what is written, or a label; what the model writes by itself, or the label that it gives, if left out.
         method: one of `METHODS`.
+        each_pass: called before each pass through a model; what it raises ends the search for them.
 
     Raises:
         UserError: the text is empty, both are too long to be looked at, the method or the label is unknown.
@@ -97,12 +98,12 @@ def contributions(run: Run, text: str, output: str | None = None,
                         fix="take a shorter text")
     assert not isinstance(run.model, Reader)
     with differentiable():
-        what = explained(run.model, source.ids, ids)
+        what = explained(run.model, source.ids, ids, each_pass)
         with evaluating(run.model):
             found, whole = find(what), difference(what)
         fresh = build_model(run.config, run.tokenizers, run.config.seed + 1).to(what.source.device).eval()
         assert not isinstance(fresh, Reader)
-        random = find(explained(fresh, source.ids, ids))
+        random = find(explained(fresh, source.ids, ids, each_pass))
     error = [float(one) if adds_up else None for one in found.sums - whole]
     return Contributions(method, source.names, target.read, target.names, target.text, label, found.source.tolist(),
                          found.prefix.tolist(), tuple(whole.tolist()), tuple(error), tuple(_share(found).tolist()),

@@ -4,7 +4,7 @@ and of the prefix before it; for a classifier that of a label, which has no pref
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,12 +43,14 @@ class Explained:
 
     Attributes:
         source: [S].  prefix: [T], what stands before each token; [0] for a classifier.  target: [T], or [1].
+        each_pass: called before each pass through the model.
     """
 
     model: Transformer | Classifier
     source: Tensor
     prefix: Tensor
     target: Tensor
+    each_pass: Callable[[], None] = lambda: None
 
     @property
     def count(self) -> int:
@@ -67,6 +69,7 @@ class Explained:
         the token at its place: places [R] → [R]."""
         source, prefix, target = (ids.expand(len(x), -1) for ids in (self.source, self.prefix, self.target))
         model = self.model
+        self.each_pass()
         with _in_place_of_embeddings(model, [(source, x), (prefix, y)]):
             if isinstance(model, Classifier):
                 last = model(source)[:, None]  # [R, 1, labels]: logits
@@ -103,12 +106,13 @@ class Explained:
         return max(1, _AT_ONCE // (len(self.source) + len(self.prefix)))
 
 
-def explained(model: Transformer | Classifier, source: Ids, target: Ids) -> Explained:
+def explained(model: Transformer | Classifier, source: Ids, target: Ids,
+              each_pass: Callable[[], None] = lambda: None) -> Explained:
     """What a model says of a target, or of the label's number in it, having read a source."""
     device = next(model.parameters()).device
     read, wanted = (torch.tensor(ids.tolist(), device=device) for ids in (source, target))
     prefix = torch.tensor([BOS, *target[:-1].tolist()], device=device)
-    return Explained(model, read, prefix[:0] if isinstance(model, Classifier) else prefix, wanted)
+    return Explained(model, read, prefix[:0] if isinstance(model, Classifier) else prefix, wanted, each_pass)
 
 
 @contextlib.contextmanager

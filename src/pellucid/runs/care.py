@@ -138,12 +138,13 @@ def held(run: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Waste:
-    """Something that nobody needs: where, what it is, the bytes that go, and how it goes."""
+    """Something that nobody needs: where, what it is, the bytes that go, how it goes, and whether it is that still."""
 
     path: Path
     what: str
     bytes: int
     remove: Callable[[], None]
+    is_waste: Callable[[], bool] = lambda: True
 
 
 def waste_in(folder: Path) -> tuple[list[Waste], list[str]]:
@@ -155,7 +156,7 @@ def waste_in(folder: Path) -> tuple[list[Waste], list[str]]:
             continue
         if _is_failed_start(run):
             found.append(Waste(run, "a start that failed, nothing was trained", size_of(run),
-                               partial(shutil.rmtree, run)))
+                               partial(shutil.rmtree, run), partial(_is_failed_start, run)))
             continue
         if run != folder:
             found += [_leftover(path) for path in _leftovers(run)]
@@ -169,10 +170,11 @@ def waste_in(folder: Path) -> tuple[list[Waste], list[str]]:
 
 
 def free(waste: Waste) -> None:
-    """Takes it away, unless a training has begun there meanwhile."""
+    """Takes it away, unless a training is there, or has made something of it meanwhile."""
     run = next((place for place in (waste.path, *waste.path.parents) if (place / ".lock").exists()), None)
     with contextlib.suppress(BlockingIOError), held(run) if run is not None else contextlib.nullcontext():
-        waste.remove()
+        if waste.is_waste():
+            waste.remove()
 
 
 def _is_failed_start(run: Path) -> bool:
@@ -206,11 +208,19 @@ def _of_checkpoints(run: Path) -> Iterator[Waste]:
     keep = {best, last, *(path.name for path in averaged), f"step-{before:08d}" if isinstance(before, int) else ""}
     for path in [*steps, run / "checkpoints" / AVERAGE]:
         if path.is_dir() and path.name not in keep:
-            yield Waste(path, "neither chosen nor newest", size_of(path), partial(shutil.rmtree, path))
+            yield Waste(path, "neither chosen nor newest", size_of(path), partial(shutil.rmtree, path),
+                        partial(_is_unused, run, path))
         elif path.name != last and (path / MOMENTS).is_file():
             check_folder(path)
             yield Waste(path / MOMENTS, "moments of the optimizer, not the newest", (path / MOMENTS).stat().st_size,
-                        partial(_without_moments, path))
+                        partial(_without_moments, path), partial(_is_unused, run, path / MOMENTS))
+
+
+def _is_unused(run: Path, path: Path) -> bool:
+    try:
+        return any(waste.path == path for waste in _of_checkpoints(run))
+    except UserError:
+        return False
 
 
 def _without_moments(checkpoint: Path) -> None:

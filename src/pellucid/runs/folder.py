@@ -22,7 +22,7 @@ from pellucid.data.reading import Texts
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import read_json, write_json, write_text
-from pellucid.runs.format import ENVIRONMENT, FORMAT, check_format, unreadable
+from pellucid.runs.format import ENVIRONMENT, FORMAT, IMPORTED, STARTED, check_format, unreadable
 
 if TYPE_CHECKING:
     from pellucid.data.splits import Pairs
@@ -95,9 +95,11 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
             (folder / name).unlink(missing_ok=True)
         if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) for key, _, _ in changed):
             from pellucid.data.splits import PREPARED
+            from pellucid.runs.passages import FOLDER as PASSAGES
 
-            for made_of_data in ("tokenizer", PREPARED):
+            for made_of_data in ("tokenizer", PREPARED, PASSAGES, IMPORTED):
                 shutil.rmtree(folder / made_of_data, ignore_errors=True)
+            (folder / STARTED).unlink(missing_ok=True)
         write_config(config, folder)
     else:
         table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)

@@ -22,6 +22,7 @@ FORMAT = 1
 ENVIRONMENT = "environment.json"
 WEIGHTS, MOMENTS = "model.safetensors", "optimizer.safetensors"  # of a checkpoint
 IMPORTED = "imported"  # a folder: what an imported run was elsewhere, for its way back
+STARTED = "initialized_from.json"  # which run the first weights are of
 AVERAGE = "average"  # the folder of the mean of the last checkpoints; every other one has its step in its name
 _LONGEST = 40  # characters of a version that are shown
 

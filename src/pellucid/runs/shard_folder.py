@@ -150,6 +150,7 @@ class ShardFolder:
         source, output = str(self.source / name), self.output_of(name)
         made_of = self._input(name)
         count = sum(1 for _ in lines_if_any(source))  # what cannot be read is told before an hour is lost on it
+        self._record_of(name).unlink(missing_ok=True)  # which is of another output from here on
         with writing(output) as file, _text(file, _is_packed(name)) as text:
             told = fill(lines_if_any(source), count, text)
             if self._input(name)["sha256"] != made_of["sha256"]:

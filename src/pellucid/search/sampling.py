@@ -64,7 +64,7 @@ def draw(log_p: Tensor, uniform: Tensor, options: SearchOptions) -> tuple[Tensor
         The ids [R] and their log_p [R].
     """
     peak = log_p.amax(dim=1, keepdim=True).clamp(min=torch.finfo(log_p.dtype).min)
-    probabilities = torch.softmax((log_p - peak) / options.temperature, dim=1).double()  # [R, V]
+    probabilities = torch.softmax((log_p - peak).double() / options.temperature, dim=1)  # [R, V]
     ids, cumulative, total = _kept(log_p, probabilities, options)
     # Rounding must not carry the target up to the total, where nothing is left to draw.
     target = torch.minimum(uniform[:, None] * total, torch.nextafter(total, torch.zeros_like(total)))  # [R, 1]

@@ -56,11 +56,11 @@ class Guard:
                     message["headers"].append((b"connection", b"close"))
             await send(message)
 
-        def hold(more: int) -> None:
+        def hold(more: int, claimed: int) -> None:
             nonlocal size
-            size, self._held = size + more, self._held + more
-            if 0 < service.limits.body_bytes < size:
+            if 0 < service.limits.body_bytes < max(size + more, claimed):
                 raise HttpError(413, f"The request is larger than {service.limits.body_bytes:,} bytes")
+            size, self._held = size + more, self._held + more
             if self._held > _MOST_HELD:
                 raise HttpError(429, "Too busy: try again in 1 s", 1)
 
@@ -86,11 +86,12 @@ def _counted(scope: Scope) -> str:
     return scope["path"] if scope["path"] in DECODING else "other"
 
 
-async def _read(headers: Headers, receive: Receive, hold: Callable[[int], None]) -> bytes:
+async def _read(headers: Headers, receive: Receive, hold: Callable[[int, int], None]) -> bytes:
     """All of a body.
 
     Args:
-        hold: called with the size of each part; raises HttpError where it is too much.
+        hold: called with the size of each part as it comes, and with what is claimed of the whole; raises HttpError
+            where it is too much. A claim alone takes no room from others.
 
     Raises:
         HttpError: what `hold` raises; 408, it comes too slowly; 400, it ends too early.
@@ -98,7 +99,7 @@ async def _read(headers: Headers, receive: Receive, hold: Callable[[int], None])
     if b"content-length" not in headers and b"transfer-encoding" not in headers:
         return b""
     length = int(headers.get(b"content-length", b"0"))
-    hold(length)
+    hold(0, length)
     parts = []
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -108,8 +109,7 @@ async def _read(headers: Headers, receive: Receive, hold: Callable[[int], None])
                 if message["type"] == "http.disconnect":
                     raise HttpError(400, "Invalid request: the body ends too early")
                 parts.append(message.get("body", b""))
-                if not length:
-                    hold(len(parts[-1]))
+                hold(len(parts[-1]), length)
                 more = message.get("more_body", False)
     except TimeoutError:
         raise HttpError(408, "The request came too slowly") from None

@@ -6,11 +6,10 @@ for it, and what was found lately is kept.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -99,8 +98,7 @@ def _contributions(served: Served, asked: Contributions) -> Look:
     def look(check: Check) -> Any:
         from pellucid.inspection.contributions import contributions
 
-        with _at_each_pass(check):
-            return contributions(served.glass, asked.text, asked.output, asked.method)
+        return contributions(served.glass, asked.text, asked.output, asked.method, each_pass=check)
 
     return look
 
@@ -121,24 +119,6 @@ def _require_short(asked: OfRun) -> None:
         if isinstance(value, str) and len(value) > MOST_CHARACTERS:
             raise HttpError(400, f"Invalid request: {name} has {len(value)} characters, and at most {MOST_CHARACTERS} "
                                  "are looked at")
-
-
-@contextlib.contextmanager
-def _at_each_pass(check: Check) -> Iterator[None]:
-    """Passes of this thread through models check first. The fast decoder keeps away from models that are watched so."""
-    from torch.nn.modules.module import register_module_forward_pre_hook
-
-    me = threading.get_ident()
-
-    def check_mine(module: object, inputs: object) -> None:
-        if threading.get_ident() == me:
-            check()
-
-    hook = register_module_forward_pre_hook(check_mine)
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 def _as_json(answer: dict[str, Any]) -> bytes:

@@ -21,7 +21,6 @@ _TAG = re.compile(rf"<(/?)({_NAME})((?>{_S}*+/|{_S}++|[^ \t\n\f\r/>][^ \t\n\f\r/
 _ATTRIBUTE = re.compile(rf"""([^ \t\n\f\r/>=]++){_S}*+={_S}*+(?>"([^"]*+)"|'([^']*+)'|([^ \t\n\f\r>]*+))""")
 _CLOSED = re.compile(rf"""(?:^|{_S}|["'])/$""")
 _CHARACTERS = re.compile(r"(?s)&(?:#[0-9]{1,8}|#[xX][0-9a-fA-F]{1,8}|[a-zA-Z][a-zA-Z0-9]{0,31});?|.")
-_ADDRESS = re.compile(r"\S+://\S+")
 _DEEPEST = 32  # elements inside of each other; those within are not told apart
 
 _BLOCKS = frozenset(
@@ -91,13 +90,18 @@ class Markup:
         """The last mark ends the element that began with the mark `start`, and stands in the document as `raw`. A link
         whose text is an address is no text."""
         offset = self.marks[start].offset
-        if not (is_link and _ADDRESS.fullmatch("".join(self.text[offset:]))):
+        if not (is_link and _is_address("".join(self.text[offset:]))):
             self.elements[start] = len(self.marks) - 1
             return
         for inside in range(start + 1, len(self.marks)):
             self.elements.pop(inside, None)
         del self.text[offset:], self.raw[offset:], self.marks[start:]
         self.add_mark(raw, False)
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is one word with "://" inside."""
+    return 0 < text.find("://", 1) < len(text) - 3 and not any(map(str.isspace, text))
 
 
 def read_markup(document: str) -> Markup:

@@ -17,7 +17,7 @@ from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import ConfigError
 from pellucid.files import output_errors, read_json, sha256, write_json
 from pellucid.runs.checkpoint import fill
-from pellucid.runs.format import IMPORTED
+from pellucid.runs.format import IMPORTED, STARTED
 from pellucid.runs.run import Run, load
 
 _KEY = "train.initialize_from"
@@ -102,8 +102,8 @@ def initialize_from(source: Run, model: nn.Module, tokenizers: Tokenizers, out: 
             shutil.copytree(source.folder / IMPORTED, out / IMPORTED, dirs_exist_ok=True)
     new = sorted(ours.keys() - taken)
     best = read_json(source.folder / "best.json")
-    write_json(out / "initialized_from.json", {
-        "run": str(source.folder), "checkpoint": best["checkpoint"],
+    write_json(out / STARTED, {
+        "run": str(source.folder), "checkpoint": best["checkpoint"], "step": best["step"],
         "sha256": sha256(source.folder / "checkpoints" / best["checkpoint"] / "model.safetensors"),
         "taken": len(taken), "new": new})
     what = "all weights" if whole else f"the encoder and its embedding ({len(new)} tensors begin anew)"

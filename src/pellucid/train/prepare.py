@@ -21,7 +21,7 @@ from pellucid.config import RunConfig
 from pellucid.config.effects import LANGUAGES
 from pellucid.config.mapping import differences
 from pellucid.data.claims import awaited, share_out
-from pellucid.data.corpus import is_whole, key_of, open_corpus, prepared_folder
+from pellucid.data.corpus import changed_meanwhile, is_whole, key_of, open_corpus, prepared_folder
 from pellucid.data.encoding import dtype_of, join_parts, write_part
 from pellucid.data.examples import check_tokenizers
 from pellucid.data.shards import shards_of
@@ -132,6 +132,9 @@ class Preparation:
                     self._encode(name)
                 self.reporter.say(f"{self.pairs.name}: joining {len(self.names):,} shards")
                 parts = [self.parts / name for name in self.names]
+                if prepared_folder(self.pairs, key_of(self.pairs, self.tokenizers, self.config)) != self.folder:
+                    shutil.rmtree(self.parts)
+                    raise changed_meanwhile(self.pairs)
                 write_folder(self.folder, lambda place: join_parts(self.pairs, parts, place, dtype))
             shutil.rmtree(self.parts, ignore_errors=True)
             remove_leftovers(self.folder.parent)
