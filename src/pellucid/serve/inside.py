@@ -43,7 +43,7 @@ def routes(service: Service) -> list[Route]:
             _require_short(asked)
             served = choose(service, asked.run, asked.source, asked.target)
             found = prepare(served, asked)
-            key = f"{served.name} {served.run.weights} {asked}"
+            key = f"{served.name} {served.run.weights} {served.run.config.decode} {asked}"
             answer = kept.get(key)
             if answer is None:
                 is_over = threading.Event()
@@ -89,7 +89,8 @@ def _attention(served: Served, asked: Attention) -> Look:
         if weights > _MOST_WEIGHTS:
             raise HttpError(400, f"Invalid request: {read} tokens and {written} have {weights:,} attention weights, "
                                  f"and at most {_MOST_WEIGHTS:,} are told: give a shorter text")
-        return attention(served.glass, asked.text, asked.output, [(one.attention, one.head) for one in asked.without])
+        without = dict.fromkeys((one.attention, one.head) for one in asked.without)
+        return attention(served.glass, asked.text, asked.output, list(without))
 
     return look
 
