@@ -71,7 +71,7 @@ def _translations(program: str, words: Sequence[str]) -> int:
     pairs = pairs_of(run, "test", None)
     hypotheses = (arguments.out / "evaluation" / "test.hyp").read_text(encoding="utf-8").split("\n")[:-1]
     picture = arguments.out / "figures" / "attention.png"
-    shown = next(i for i, (source, _) in enumerate(pairs) if 8 <= len(source.split()) <= 10)
+    shown = next((i for i, (source, _) in enumerate(pairs) if 8 <= len(source.split()) <= 10), 0)
     draw_cross_attention(run, pairs[shown][0], hypotheses[shown], picture)
     if arguments.json:
         print(json.dumps({**summary, "test": scores, "total_seconds": round(time.monotonic() - began, 1)}))

@@ -46,6 +46,9 @@ def demonstrate(config: RunConfig, out: Path, as_json: bool) -> int:
         print(json.dumps({**summary, "test": scores, "search": searched,
                           "total_seconds": round(time.monotonic() - began, 1)}))
         return 0
+    if not rows:
+        print(_told(summary, scores, searched, out, time.monotonic() - began))
+        return 0
     shown, wrong = _of_each_kind(rows), [row for row in rows if not row.is_right][:2]
     first = (shown or rows)[0].question.text
     print(f"\n{built['documents']} documents that it never read are in {documents}, their index in {place}.\n"

@@ -69,17 +69,22 @@ class Labels:
 
 def misspelt(counts: Counter[str]) -> dict[str, str]:
     """Label → the one that it probably means: far more frequent, and the same but for case, spaces or a letter."""
-    found = {}
+    found, folded = {}, {label: " ".join(label.split()).casefold() for label in counts}
     for label, count in counts.items():
         others = [other for other, many in counts.items() if other != label and count <= _RARER * many]
-        folded = {other: " ".join(other.split()).casefold() for other in others}
-        own = " ".join(label.split()).casefold()
-        alike = [other for other, text in folded.items() if text == own and own]
+        own = folded[label]
+        alike = [other for other in others if folded[other] == own and own]
         if not alike and len(own) >= _SHORTEST:
-            alike = [other for other, text in folded.items() if difflib.SequenceMatcher(None, own, text).ratio() > 0.8]
+            alike = [other for other in others if _are_alike(own, folded[other])]
         if alike:
             found[label] = max(alike, key=lambda other: counts[other])
     return found
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Whether four fifths of both are the same; of most that is told by their lengths or letters alone."""
+    matcher = difflib.SequenceMatcher(None, one, other)
+    return all(ratio() > 0.8 for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio))
 
 
 def drafts(parts: Sequence[tuple[Part, dict[str, Labels]]]) -> list[Draft]:

@@ -25,7 +25,7 @@ from pellucid.evaluate.differences import (
     word_splitter,
 )
 from pellucid.evaluate.holm import holm
-from pellucid.evaluate.reading import OF_READERS, OPEN
+from pellucid.evaluate.reading import OF_READERS, OPEN, definition_of
 from pellucid.evaluate.significance import (
     SentenceStatistics,
     approximate_randomisation,
@@ -145,9 +145,10 @@ def _scores_of(a: Evaluated, b: Evaluated, chosen: str, lowercase: bool) -> tupl
         wanted = [kind + (LOWERCASE if lowercase else "") for kind in KINDS]
         wanted += LIKELIHOODS[:1] if not incomparable("perplexity", *sides) else LIKELIHOODS
         wanted = [name for name in wanted if name in a.statistics]  # others were left out
-    names = []
+    names, languages = [], {side.run.config.data.source_language for side in (a, b)} - {None}
+    apart = a.run.config.task == "reading" and len({definition_of(language, ()) for language in languages}) > 1
     for name in dict.fromkeys([chosen, *wanted]):
-        why = incomparable(name, *sides)
+        why = incomparable(name, *sides) or apart * "one is scored as SQuAD defines it, the other as CMRC 2018 does"
         if not why and not all(math.isfinite(corpus_score(one.statistics[name])) for one in (a, b)):
             why = "it is infinite"
         if why:

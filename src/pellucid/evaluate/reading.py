@@ -23,13 +23,14 @@ _MARKS = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（�
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _HAN = re.compile(r"[\u4e00-\u9fa5]")
 _WORD = re.compile(r"\w+|[^\w\s]")
+_CHINESE = ("zh", "zho", "chi", "cmn", "lzh", "yue")
 
 
 def definition_of(language: str | None, answers: Sequence[str]) -> Definition:
     """CMRC's for Chinese, by the tag of the language or, without one, where most words of the answers are Han
     characters."""
     if language is not None:
-        return "cmrc2018" if language.split("-")[0] in ("zh", "lzh", "yue") else "squad"
+        return "cmrc2018" if language.split("-")[0].lower() in _CHINESE else "squad"
     words = [word for answer in answers for word in units(answer) if word.isalpha()]
     return "cmrc2018" if 2 * sum(map(bool, map(_HAN.match, words))) > len(words) else "squad"
 
