@@ -4,7 +4,8 @@ each of which stands for several.
 .. math:: Z = \sum_v e^{z_v} \approx \sum_{v \in T} e^{z_v} + \frac{V - |T|}{|K|} \sum_{v \in K} e^{z_v}
 
 with the targets T, and K drawn evenly from the rest. So log((V - |T|) / |K|) is added to the logits of
-what is drawn; what is expected of the sum is Z.
+what is drawn; what is expected of the sum is Z. Label smoothing knows nothing of that: it is spread evenly over T and
+K, so that words of T have more of it than their share of V.
 """
 
 import math
