@@ -73,6 +73,7 @@ def test_another_process_draws_the_same(cli: Any, run: Path, tmp_path: Path, mon
     left = tmp_path / "forked" / f".tmp-{'0' * 32}-attention.png"  # by one that was killed
     left.parent.mkdir()
     left.touch()
+    os.utime(left, (0, 0))
     forked = files("forked")
     monkeypatch.setattr("pellucid.inspection.meanwhile.can_fork", lambda: False)
     assert files("alone") == forked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,19 @@ def test_classifiers_are_tested_by_accuracy() -> None:
     rows, (detail,) = compare(sides, [("a b", "x"), ("b", "y")], "accuracy", lambda text: None)
     assert [row["score"] for row in rows] == ["accuracy", "macro_f1"]
     assert "by_frequency" not in detail
+
+
+def test_readers_that_are_scored_by_two_definitions_are_not_compared() -> None:
+    def reader(name: str, language: str) -> Evaluated:
+        data = dataclasses.replace(TEXT, source_language=language)
+        config = RunConfig(task="reading", data=data, tokenizer=WORD)
+        model: Any = None
+        run = Run(Path(name), config, train_tokenizers(WORD, PAIRS, "seq2seq"), model)
+        hits = np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+        scores = {score: SentenceStatistics(score, hits, mean_percentage) for score in ("em", "f1")}
+        return Evaluated(name, run, RIGHT, scores, 0.0)
+
+    for languages, scores in ((("zh", "en"), set()), (("zh", "CMN"), {"f1", "em"})):
+        rows, details = compared(*(reader(name, language) for name, language in zip("ab", languages, strict=True)))
+        assert {row["score"] for row in rows} == scores
+        assert ("SQuAD" in " ".join(details[0]["notes"])) == (not scores)

@@ -11,6 +11,7 @@ import torch
 
 from pellucid.config.mapping import from_mapping
 from pellucid.data.tokenizers.build import train_tokenizers
+from pellucid.inspection import sections
 from pellucid.inspection.examples import Sample, attend, encode, look_at, visible
 from pellucid.inspection.measures import (
     distance,
@@ -145,6 +146,9 @@ def test_shapes_are_told_in_order_and_nested(tmp_path: Path) -> None:
     assert told["encoder layer 2"].depth == told["encoder"].depth + 1
     assert steps[-1].output == (1, 4, run.tokenizers.target.size)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in run.model.modules())
+    assert "3 heads of width 4." in sections.shapes(steps, run).lead
+    wide = make_run(tmp_path, d_head=6)
+    assert "3 heads of width 6." in sections.shapes(shapes(wide, source, target), wide).lead
 
 
 def test_positions_as_the_schemes_define_them(tmp_path: Path) -> None:

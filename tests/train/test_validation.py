@@ -26,6 +26,7 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.validation import mean_loss, using
 from pellucid.train.workers import Workers, can_fork
 
+forks = pytest.mark.skipif(not can_fork(), reason="processes are not forked here")
 V = 9
 CHANGED: dict[str, Any] = {"model": {"dropout": 0.5, "attention_dropout": 0.5}, "train": {"label_smoothing": 0.3}}
 
@@ -73,12 +74,10 @@ def test_it_is_that_of_the_average_where_there_is_one(corpus: Corpus, tiny: Call
     assert found != pytest.approx(in_plain_words(model.eval(), corpus), rel=1e-3)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=forks)])
 def test_a_classifier_reads_a_row_once_for_its_loss_and_its_label(
         workers: int, tmp_path: Path, tiny: Callable[..., RunConfig], train_through: Any,
         monkeypatch: pytest.MonkeyPatch) -> None:
-    if workers > 1 and not can_fork():
-        pytest.skip("workers are forked")
     read, real = list[int](), Classifier.forward
 
     def counted(model: Classifier, source: torch.Tensor, *others: Any) -> torch.Tensor:

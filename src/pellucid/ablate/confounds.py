@@ -3,6 +3,7 @@ of pretraining."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pellucid.ablate.cells import Cell, key_of
 from pellucid.ablate.study import Study
@@ -68,13 +69,16 @@ def pretraining_of(folder: Path) -> int:
         seen.add(folder)
         started = read_json(path)
         folder = Path(started["run"])
-        updates += int(started["step"] if "step" in started else _step_of(started["checkpoint"], folder))
+        updates += _step_of(started, folder)
     return updates
 
 
-def _step_of(checkpoint: str, run: Path) -> str:
-    """The step of a checkpoint by its name; that of a mean, which has none in it, as the run has it today."""
-    return checkpoint.removeprefix("step-") if checkpoint != AVERAGE else str(read_json(run / "best.json")["step"])
+def _step_of(started: dict[str, Any], run: Path) -> int:
+    """The step of the weights that a run began with. Older versions told the checkpoint alone, whose name has it; that
+    of a mean has none, and the run is asked."""
+    if "step" not in started and started["checkpoint"] == AVERAGE:
+        started = read_json(run / "best.json")
+    return int(started["step"] if "step" in started else started["checkpoint"].removeprefix("step-"))
 
 
 def confounds(here: dict[str, float | None], there: dict[str, float | None]) -> tuple[str, ...]:

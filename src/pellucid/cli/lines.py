@@ -179,7 +179,7 @@ def _open_output(path: Path | None) -> Iterator[TextIO]:
         OutputError: the file cannot be written.
     """
     if path is None:
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+        cast("io.TextIOWrapper", sys.stdout).reconfigure(encoding="utf-8", errors="backslashreplace")
         yield sys.stdout
         return
     with output_errors(path), path.open("w", encoding="utf-8", newline="\n") as file:

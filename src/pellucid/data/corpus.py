@@ -157,12 +157,7 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
     if folder is None or not is_whole(folder, dtype):
         folder = cache_folder("ids") / key
         if not is_whole(folder, dtype):
-            def fill(place: Path) -> None:
-                write_ids(pairs, tokenizers, config, place, progress)
-                if key_of(pairs, tokenizers, config) != key:
-                    raise changed_meanwhile(pairs)
-
-            write_folder(folder, fill)
+            write_folder(folder, lambda place: _write_unchanged(pairs, tokenizers, config, place, progress))
             bound()
         note_use(folder)
     corpus = replace(kept_corpus(folder, dtype), weights=_weights(pairs, folder))
@@ -170,6 +165,13 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
         raise DataError(f"the {pairs.name} data has no usable line", where=" and ".join(pairs.split.paths),
                         why=str(corpus.report))
     return corpus
+
+
+def _write_unchanged(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, place: Path, progress: Progress) -> None:
+    before = key_of(pairs, tokenizers, config)
+    write_ids(pairs, tokenizers, config, place, progress)
+    if key_of(pairs, tokenizers, config) != before:
+        raise changed_meanwhile(pairs)
 
 
 def changed_meanwhile(pairs: Pairs) -> DataError:

@@ -26,6 +26,7 @@ from pellucid.train.journal import read_metrics
 
 _SENTENCES = 3
 _LOOKED_THROUGH = 200  # pairs of the test split, for sentences of a readable length
+_LEFT = 3600.0  # seconds; what is younger may be of another that is at work
 _FOR_LOOKING = 50  # of the measured pairs, for entropy and distance
 PAGE, PARAMETERS = "index.html", "parameters.csv"
 
@@ -59,7 +60,7 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
         raise ConfigError("a number of pairs is at least 0", where="--pairs")
     refuse_readers(run.config, "inspect", str(run.folder))
     make_folder(out)
-    remove_leftovers(out)
+    remove_leftovers(out, _LEFT)
     examples, origin = _examples(run, texts, say)
     labels = [token for one in examples for token in (*one.source_tokens, *one.written)]
     missing = missing_glyphs([*labels, *run.tokenizers.labels])

@@ -199,6 +199,7 @@ def _of_checkpoints(run: Path) -> Iterator[Waste]:
     steps = sorted(path for path in (run / "checkpoints").glob("step-*") if path.name[5:].isdigit() and path.is_dir())
     if not steps:
         return
+    is_still = partial(_points_to, run, _pointers(run))
     best, last = (_pointer(run / f"{name}.json").get("checkpoint") for name in ("best", "last"))
     if last != steps[-1].name or not (run / "checkpoints" / str(best)).is_dir():
         raise CheckpointError("best.json and last.json do not name checkpoints that are there")
@@ -208,19 +209,20 @@ def _of_checkpoints(run: Path) -> Iterator[Waste]:
     keep = {best, last, *(path.name for path in averaged), f"step-{before:08d}" if isinstance(before, int) else ""}
     for path in [*steps, run / "checkpoints" / AVERAGE]:
         if path.is_dir() and path.name not in keep:
-            yield Waste(path, "neither chosen nor newest", size_of(path), partial(shutil.rmtree, path),
-                        partial(_is_unused, run, path))
+            yield Waste(path, "neither chosen nor newest", size_of(path), partial(shutil.rmtree, path), is_still)
         elif path.name != last and (path / MOMENTS).is_file():
             check_folder(path)
             yield Waste(path / MOMENTS, "moments of the optimizer, not the newest", (path / MOMENTS).stat().st_size,
-                        partial(_without_moments, path), partial(_is_unused, run, path / MOMENTS))
+                        partial(_without_moments, path), is_still)
 
 
-def _is_unused(run: Path, path: Path) -> bool:
-    try:
-        return any(waste.path == path for waste in _of_checkpoints(run))
-    except UserError:
-        return False
+def _pointers(run: Path) -> list[dict[str, Any]]:
+    """What best.json and last.json say, of which every training that saves changes one."""
+    return [_pointer(run / f"{name}.json") for name in ("best", "last")]
+
+
+def _points_to(run: Path, pointers: list[dict[str, Any]]) -> bool:
+    return _pointers(run) == pointers
 
 
 def _without_moments(checkpoint: Path) -> None:
