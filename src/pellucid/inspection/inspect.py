@@ -73,7 +73,7 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
         maps: list[str] = []
         return [*astuple(sections.attention(examples, note, _saving(out, maps, say))), *maps]
 
-    with meanwhile(attention) as drawn:
+    with meanwhile(attention) as awaited:
         names: list[str] = []
         save = _saving(out, names, say)
         heads = _heads(run, pairs, say, save)
@@ -83,7 +83,7 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
         found: list[Section | None] = [
             heads, positions(run, save), sections.training(run, events, damage, save), weighed,
             sections.parameters(run), sections.shapes(steps, run), sections.confusion(run, save)]
-        anchor, title, lead, body, *maps = drawn()
+        anchor, title, lead, body, *maps = awaited()
     found.insert(0, Section(anchor, title, lead, body))
     html = page(told("Inside {run}").format(run=run.folder.name or run.folder.resolve().name), _facts(run),
                 [section for section in found if section is not None], language())
