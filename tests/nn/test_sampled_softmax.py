@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
-from pellucid.nn.sampled_softmax import STEP, sampled_words
+from pellucid.nn.r_drop import r_drop_cross_entropy
+from pellucid.nn.sampled_softmax import STEP, above_mean, sampled_words
 
 V, D = 3 * STEP, 6
 
@@ -77,3 +78,16 @@ def test_gradients_reach_hidden_states_and_the_words_that_are_there_alone() -> N
     assert weight.grad is not None
     assert (hidden.grad.abs().sum(1) > 0).all()
     assert int((weight.grad.abs().sum(1) > 0).sum()) == STEP
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+def test_smoothing_is_spread_over_all_words(smoothing: float) -> None:
+    hidden, weight, ids = example(4, 9)
+    logits = hidden @ weight.T
+    torch.testing.assert_close(
+        label_smoothed_cross_entropy(logits, ids, 0.0).sum() + smoothing * above_mean(hidden, weight, ids),
+        label_smoothed_cross_entropy(logits, ids, smoothing).sum())
+    both = torch.stack([hidden, hidden.flip(1)])
+    torch.testing.assert_close(
+        r_drop_cross_entropy(both @ weight.T, ids, 0.0, 2.0).sum() + 0.5 * smoothing * above_mean(both, weight, ids),
+        r_drop_cross_entropy(both @ weight.T, ids, smoothing, 2.0).sum())

@@ -280,9 +280,29 @@ def test_an_update_may_sample_words_and_a_validation_has_them_all(alpha: float, 
         one = learner(tiny(model={"dropout": 0.0}, train={"accumulate": 1, "r_drop": alpha, "sampled_words": words}),
                       Given(corpus, [[shortest]]))
         losses.append((update(one)[0].loss, *assess(learner(tiny(), one.batches).model, batch, "fp32")))
-    assert losses[0] == losses[2]
+    assert losses[0] == pytest.approx(losses[2])
     assert losses[1][0] != losses[0][0]
     assert losses[1][1] == losses[0][1]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 5.0])
+def test_smoothing_is_spread_over_all_words_where_some_are_sampled(alpha: float, corpus: Corpus,
+                                                                  tiny: Callable[..., RunConfig],
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.nn.sampled_softmax.STEP", 2)
+    model = build(tiny(model={"dropout": 0.0}).model, V, V, shared=True, seed=1)
+    batch = collate(corpus, np.asarray([int(corpus.target.lengths.argmin())]))
+
+    def loss(smoothing: float, words: int) -> torch.Tensor:
+        torch.manual_seed(3)  # the same words are drawn
+        return r_drop_loss(model, batch, smoothing, alpha, words) if alpha else batch_loss(model, batch, smoothing, words)
+
+    found, expected = loss(0.3, 2) - loss(0.0, 2), loss(0.3, 0) - loss(0.0, 0)
+    assert loss(0.0, 2) != loss(0.0, 0)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    wanted = torch.autograd.grad(expected, list(model.parameters()))
+    for ours, theirs in zip(torch.autograd.grad(found, list(model.parameters())), wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0])

@@ -4,13 +4,19 @@ each of which stands for several.
 .. math:: Z = \sum_v e^{z_v} \approx \sum_{v \in T} e^{z_v} + \frac{V - |T|}{|K|} \sum_{v \in K} e^{z_v}
 
 with the targets T, and K drawn evenly from the rest. So log((V - |T|) / |K|) is added to the logits of
-what is drawn; what is expected of the sum is Z. Label smoothing knows nothing of that: it is spread evenly over T and
-K, so that words of T have more of it than their share of V.
+what is drawn; what is expected of the sum is Z. Label smoothing needs no sample: it stays even over all words, for
+the logsoftmax has the same log Z in each of them,
+
+.. math:: -(1 - \epsilon) \log p_y - \frac{\epsilon}{V} \sum_v \log p_v
+          = -\log p_y + \epsilon \, (z_y - \bar z), \qquad \bar z = h \cdot \frac1V \sum_v w_v
+
+so that what it adds is one product with the mean of the matrix.
 """
 
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pellucid.kernels import calls
@@ -40,3 +46,13 @@ def sampled_words(hidden: Tensor, weight: Tensor, targets: Tensor, count: int) -
     added[len(present):] = math.log((vocabulary - len(present)) / len(drawn))
     words = torch.cat([weight[torch.cat([present, drawn])], added], -1)
     return torch.cat([hidden, torch.ones_like(hidden[..., :1])], -1), words, torch.searchsorted(present, targets)
+
+
+def above_mean(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    """By how much the logits of targets are above the mean of all words' logits, summed over hidden states: what label
+    smoothing adds to the cross-entropy, for each ε.
+
+    Args:
+        hidden: [..., N, D].  weight: [V, D].  targets: [N], token ids.
+    """
+    return (hidden * (F.embedding(targets, weight) - weight.mean(0))).sum()

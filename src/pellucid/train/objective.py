@@ -11,7 +11,7 @@ from pellucid.model.reader import Reader
 from pellucid.model.transformer import Transformer
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy, linear_cross_entropy
 from pellucid.nn.r_drop import linear_r_drop, r_drop_cross_entropy
-from pellucid.nn.sampled_softmax import sampled_words
+from pellucid.nn.sampled_softmax import above_mean, sampled_words
 from pellucid.nn.span import span_cross_entropy
 
 Model = Transformer | Classifier | Reader
@@ -40,8 +40,10 @@ def batch_loss(model: Model, batch: Batch, smoothing: float, words: int = 0) -> 
     if isinstance(model, Reader):
         scores: Tensor = model(batch.source, batch.real_source)
         return span_cross_entropy(scores, *span_of(batch.target[:, 0]), smoothing).sum()
-    hidden, targets = _predictions(model, batch)
-    return linear_cross_entropy(*_output(model, hidden, targets, words), smoothing)
+    output = _output(model, *_predictions(model, batch))
+    if words:
+        return linear_cross_entropy(*sampled_words(*output, words), smoothing=0.0) + smoothing * above_mean(*output)
+    return linear_cross_entropy(*output, smoothing)
 
 
 def label_loss(logits: Tensor, batch: Batch, smoothing: float) -> Tensor:
@@ -61,15 +63,17 @@ def r_drop_loss(model: Model, batch: Batch, smoothing: float, alpha: float, word
         return r_drop_cross_entropy(logits.float(), batch.target[:, 0], smoothing, alpha).sum()
     assert isinstance(model, Transformer)  # the configuration refuses readers
     hidden, targets = _predictions(model, twice)
-    hidden, weight, targets = _output(model, hidden, targets[: len(targets) // 2], words)
-    return linear_r_drop(torch.stack(hidden.chunk(2)), weight, targets, smoothing, alpha)
+    output = _output(model, torch.stack(hidden.chunk(2)), targets[: len(targets) // 2])
+    if words:
+        return (linear_r_drop(*sampled_words(*output, words), smoothing=0.0, alpha=alpha)
+                + 0.5 * smoothing * above_mean(*output))
+    return linear_r_drop(*output, smoothing, alpha)
 
 
-def _output(model: Transformer, hidden: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states, the matrix that their logits are made with, and the targets among its rows: all words, or at least
-    so many."""
-    hidden, weight, targets = model.output_bias.join(hidden, model.output.weight, targets)
-    return sampled_words(hidden, weight, targets, words) if words else (hidden, weight, targets)
+def _output(model: Transformer, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states, the matrix that their logits are made with, and the targets among its rows."""
+    weight: Tensor = model.output.weight
+    return model.output_bias.join(hidden, weight, targets)
 
 
 def _predictions(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
