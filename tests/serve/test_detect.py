@@ -1,10 +1,17 @@
-"""Which language a text is in: known ones are found, shares are honest, and nothing raises."""
+"""Which language a text is in: known ones are found, shares are honest, and nothing raises. A server knows those it
+translates from, and looks at long texts beside its loop."""
 
 from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
+from tests.serve.asgi import Server, serving
 
 from pellucid.config import TokenizerConfig
 from pellucid.data.tokenizers.build import train_tokenizers
@@ -75,3 +82,56 @@ def test_a_language_that_nothing_is_known_of_is_told_by_its_tokenizer() -> None:
     assert detector.detect("the cat sleeps")[0][0] == "x-one"
     assert detector.detect("le chat dort")[0][0] == "x-two"
     assert Detector({}).detect("the cat") == []
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A classifier of German, and a translator."""
+    runs = {"labels": tiny_classifier(1, {}), "run": tiny_run(1, {}, {}, SUBWORDS)}
+    with serving(runs, [("de", ""), ("en", "fr")]) as server:
+        yield server
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
+    """What was looked at, and on which thread. All of it is French, and need not be translated."""
+    found: list[tuple[int, str]] = []
+
+    def detect(self: Detector, text: str) -> list[tuple[str, int]]:
+        found.append((threading.get_ident(), text))
+        return [("fr", 90)]
+
+    monkeypatch.setattr(Detector, "detect", detect)
+    return found
+
+
+@pytest.mark.parametrize(("texts", "is_long"), [(["the cat"], False), (["a" * 4500], True), (["a" * 900] * 5, True)],
+                         ids=["short", "long", "many"])
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_only_short_texts_are_looked_at_while_others_wait(texts: list[str], is_long: bool, form: str, server: Server,
+                                                          looked: list[tuple[int, str]]) -> None:
+    answer = server.post("/translate", {"q": texts, "source": "auto", "target": "fr", "format": form})
+    assert answer.json == {"translatedText": texts,
+                           "detectedLanguage": [{"confidence": 90, "language": "fr"}] * len(texts)}
+    assert [text for _, text in looked] == texts
+    assert {thread != threading.get_ident() for thread, _ in looked} == {is_long}
+
+
+@pytest.mark.parametrize("target", ["de", "xx", "auto"])
+def test_a_target_that_is_not_there_is_refused_before_anything_is_looked_at(target: str, server: Server,
+                                                                            looked: list[tuple[int, str]]) -> None:
+    answer = server.post("/translate", {"q": "the cat", "source": "auto", "target": target})
+    assert (answer.status, answer.json) == (400, {"error": f"{target} is not supported"})
+    assert looked == []
+
+
+def test_what_a_classifier_reads_is_no_language_to_translate_from(server: Server) -> None:
+    english: dict[str, Any] = {"code": "en", "name": "English"}
+    assert server.service.catalogue.targets == {"en": ("fr",)}
+    assert server.get("/languages").json == [{**english, "targets": ["fr"]}]
+    assert server.get("/frontend/settings").json["language"] == {
+        "source": english, "target": {"code": "fr", "name": "French"}}
+    assert [one["language"] for one in server.post("/detect", {"q": "der Hund ist nicht hier"}).json] == ["en"]
+    refused = server.post("/translate", {"q": "der Hund", "source": "de", "target": "fr"})
+    assert (refused.status, refused.json) == (400, {"error": "de is not supported"})
+    assert server.post("/v1/classify", {"text": "der Hund", "source": "de"}).json["run"] == "labels"

@@ -26,6 +26,7 @@ from pellucid.serve import inside
 from pellucid.serve.limits import Limits
 
 TEXT = "the cat sleeps ."
+HEAD = {"attention": "decoder.layers.1.cross_attention", "head": 1}
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +59,11 @@ def test_a_trace_is_that_of_the_run(options: dict[str, Any], prefix: str, run: R
 
 
 def test_attention_is_that_of_the_run(run: Run, server: Server) -> None:
-    head = {"attention": "decoder.layers.1.cross_attention", "head": 1}
-    answer = server.post("/v1/attention", {"run": "run", "text": TEXT, "output": "le chat", "without": 9 * [head]}).json
+    answer = server.post("/v1/attention", {"run": "run", "text": TEXT, "output": "le chat", "without": 9 * [HEAD]}).json
     plain = server.post("/v1/attention", {"run": "run", "text": TEXT, "output": "le chat"}).json
     assert plain == told(attention(run, TEXT, "le chat"))
     assert answer["attentions"] == plain["attentions"]
-    assert answer["without"] == [head]
+    assert answer["without"] == [HEAD]
     assert answer["log_probability_without"] != plain["log_probability"] == answer["log_probability"]
 
 
@@ -139,16 +139,41 @@ def test_a_search_that_nobody_waits_for_ends_at_its_next_step(run: Run, monkeypa
 
 def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inside, "_MOST_KEPT", 10)
-    kept = inside._Kept()
-    kept.put("a", b"1234")
-    kept.put("b", b"1234")
-    assert kept.get("a") == b"1234"
-    kept.put("c", b"1234")  # b was asked for longest ago
-    assert [kept.get(name) for name in "abc"] == [b"1234", None, b"1234"]
-    kept.put("a", b"12345678")
-    assert [kept.get(name) for name in "abc"] == [b"12345678", None, None]
-    kept.put("d", b"x" * 11)
-    assert [kept.get(name) for name in "abcd"] == [None] * 4
+    kept, (a, b, c, d) = inside._Kept(), (b"a", b"b", b"c", b"d")
+    kept.put(a, b"1234")
+    kept.put(b, b"1234")
+    assert kept.get(a) == b"1234"
+    kept.put(c, b"1234")  # b was asked for longest ago
+    assert [kept.get(name) for name in (a, b, c)] == [b"1234", None, b"1234"]
+    kept.put(a, b"12345678")
+    assert [kept.get(name) for name in (a, b, c)] == [b"12345678", None, None]
+    kept.put(d, b"x" * 11)
+    assert [kept.get(name) for name in (a, b, c, d)] == [None] * 4
+
+
+def test_a_question_takes_as_much_room_however_long_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys: list[bytes] = []
+
+    class Noted(inside._Kept):
+        def put(self, question: bytes, answer: bytes) -> None:
+            keys.append(question)
+            super().put(question, answer)
+
+    monkeypatch.setattr(inside, "_Kept", Noted)
+    asked: dict[str, Any] = {"text": "the cat", "output": "le"}
+    with serving({"run": run}) as server:
+        for more in ({}, {"text": "the dog"}, {"without": 1000 * [HEAD]}, {}):
+            assert server.post("/v1/attention", asked | more).status == 200
+    assert len(set(keys)) == len(keys) == 3
+    assert {len(key) for key in keys} == {32}
+
+
+def test_as_many_heads_as_anybody_has_can_be_switched_off_and_no_more(server: Server) -> None:
+    asked = {"run": "run", "text": TEXT, "output": "le chat"}
+    one, most, more = (server.post("/v1/attention", asked | {"without": count * [HEAD]}) for count in (1, 1000, 1001))
+    assert one.json == most.json
+    assert (more.status, more.json) == (400, {
+        "error": "Invalid request: without has 1,001 heads, and at most 1,000 can be switched off"})
 
 
 @pytest.mark.parametrize(("path", "asked", "sentence"), [
@@ -160,6 +185,7 @@ def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPat
     ("attention", {"text": "a", "output": "猫 " * 500}, "attention weights, and at most"),
     ("attention", {"text": "a", "without": [{"attention": "x", "head": 0}]}, "there is no attention 'x'"),
     ("attention", {"text": "a", "without": [{"attention": "x"}]}, "without[0].head is missing"),
+    ("attention", {"text": "a", "without": [5] * 1001}, "at most 1,000 can be switched off"),  # none of them is read
     ("contributions", {"text": "the cat", "output": "猫 " * 500}, "are too many to find"),
     ("contributions", {"text": "a", "method": "integrated"}, "did you mean integrated_gradients?")])
 def test_what_is_asked_wrongly_is_named(path: str, asked: dict[str, Any], sentence: str, server: Server,

@@ -39,6 +39,17 @@ class Echo:
         return [f"{told['first'] + place if told['options'].sample else ''}{text}" for place, text in enumerate(texts)]
 
 
+@dataclass(eq=False)
+class Together(Echo):
+    """Its batches end only where three threads have one each."""
+
+    everybody: threading.Barrier = field(default_factory=lambda: threading.Barrier(3, timeout=10))
+
+    def generate(self, texts: Sequence[str], **told: Any) -> list[str]:
+        self.everybody.wait()
+        return super().generate(texts, **told)
+
+
 @pytest.fixture
 def echo() -> Echo:
     found = Echo()
@@ -98,6 +109,19 @@ def test_a_long_request_lets_others_have_their_turn(scheduler: Scheduler, echo: 
     asyncio.run(both())
     assert "short" in echo.batches[1]  # with the first of the long one's texts
     assert sum(len(batch) for batch in echo.batches) == 202
+
+
+def test_a_request_of_many_texts_is_shared_out_among_all_threads() -> None:
+    scheduler, together, texts = Scheduler(5.0, threads=3), Together(), [f"text {n:02}" for n in range(30)]
+    together.goes.set()
+    scheduler.start()
+    while len(scheduler._changed._waiters) < 3:  # type: ignore[attr-defined]  # all of them sleep
+        time.sleep(0.001)
+    try:
+        assert asyncio.run(scheduler.generate(ask(together), texts, soon())) == texts
+    finally:
+        scheduler.close()
+    assert [len(batch) for batch in together.batches] == [10] * 3
 
 
 def test_other_options_are_another_batch_and_samples_are_numbered_in_their_request(scheduler: Scheduler,

@@ -20,7 +20,7 @@ class Play:
     """Look inside a run as it works, in the browser: type, and see its tokens with their probabilities, its search, its
     attention and what each word contributed; several runs side by side.
 
-    Listens on this machine alone, without limits on how much is asked. For example: pellucid play runs/demo
+    Listens on this machine alone, without a limit on how often it is asked. For example: pellucid play runs/demo
     """
 
     run: tyro.conf.Positional[tuple[Path, ...]]

@@ -21,6 +21,7 @@ _MOST = {"beam_size": 32, "n_best": 32, "max_length": 1024, "min_length": 1023, 
          "temperature": 100, "top_k": 2**31, "batch_tokens": 4096}
 _RANGES = {key.removeprefix("decode."): bounds for key, bounds in RANGES.items() if key.startswith("decode.")}
 BOUNDS = {name: (low, min(high, _MOST.get(name, high))) for name, (low, high) in _RANGES.items()}  # of options
+_MOST_HEADS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +158,10 @@ def read_asked(kind: type[Asked], values: Mapping[str, Any]) -> Asked:
     Raises:
         HttpError: 400, a key is unknown or missing, or a value is of another type.
     """
+    without = values.get("without")
+    if isinstance(without, list) and len(without) > _MOST_HEADS:  # each takes a while to be looked at
+        raise HttpError(400, f"Invalid request: without has {len(without):,} heads, and at most {_MOST_HEADS:,} can be "
+                             "switched off")
     try:
         asked: Asked = read_dataclass(kind, dict(values))
     except ConfigError as error:

@@ -73,23 +73,28 @@ class Catalogue:
         return {one.name: one for one in self.served}
 
     @functools.cached_property
+    def translators(self) -> Sequence[Served]:
+        """Those that have two languages: a classifier may have one."""
+        return [one for one in self.served if one.source and one.target]
+
+    @functools.cached_property
     def by_pair(self) -> Mapping[tuple[str, str], Served]:
         """Those that have languages, by their plain codes; of two with the same, the first."""
-        return {(plain(one.source), plain(one.target)): one for one in reversed(self.served) if one.source}
+        return {(plain(one.source), plain(one.target)): one for one in reversed(self.translators)}
 
     @functools.cached_property
     def targets(self) -> Mapping[str, tuple[str, ...]]:
         """The targets of each source, as codes are written."""
         found: dict[str, list[str]] = {}
-        for one in self.served:
-            if one.source and one.target not in found.setdefault(one.source, []):
+        for one in self.translators:
+            if one.target not in found.setdefault(one.source, []):
                 found[one.source].append(one.target)
         return {source: tuple(targets) for source, targets in found.items()}
 
     @functools.cached_property
     def detector(self) -> Detector:
         """What tells their source languages apart."""
-        return Detector({one.source: one.run.tokenizers.source for one in reversed(self.served) if one.source})
+        return Detector({one.source: one.run.tokenizers.source for one in reversed(self.translators)})
 
 
 def open_catalogue(folders: Sequence[Path], languages: Sequence[str] = (),

@@ -6,6 +6,7 @@ for it, and what was found lately is kept.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections import OrderedDict
@@ -43,7 +44,8 @@ def routes(service: Service) -> list[Route]:
             _require_short(asked)
             served = choose(service, asked.run, asked.source, asked.target)
             found = prepare(served, asked)
-            key = f"{served.name} {served.run.weights} {served.run.config.decode} {asked}"
+            question = f"{served.name} {served.run.weights} {served.run.config.decode} {asked}"
+            key = hashlib.sha256(question.encode()).digest()
             answer = kept.get(key)
             if answer is None:
                 is_over = threading.Event()
@@ -132,16 +134,16 @@ class _Kept:
     """The answers that were given last, as many as there is room for."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[str, bytes] = OrderedDict()
+        self._answers: OrderedDict[bytes, bytes] = OrderedDict()
         self._size = 0
 
-    def get(self, question: str) -> bytes | None:
+    def get(self, question: bytes) -> bytes | None:
         """What was answered, if it is still known."""
         if question in self._answers:
             self._answers.move_to_end(question)
         return self._answers.get(question)
 
-    def put(self, question: str, answer: bytes) -> None:
+    def put(self, question: bytes, answer: bytes) -> None:
         """Keeps an answer; those that nobody has asked for longest go."""
         self._size += len(answer) - len(self._answers.pop(question, b""))
         self._answers[question] = answer

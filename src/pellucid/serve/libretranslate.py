@@ -17,7 +17,7 @@ from pellucid.serve.markup import text_of
 from pellucid.serve.names import name_of, plain
 from pellucid.serve.requests import HttpError, read_values
 from pellucid.serve.service import Service
-from pellucid.serve.translate import Wanted, translate
+from pellucid.serve.translate import Wanted, aside, translate
 
 _FRONTEND_TIMEOUT = 500  # milliseconds that a page waits behind a key, before it asks
 
@@ -68,7 +68,11 @@ async def _translate(service: Service, request: Request, values: dict[str, Any])
     if is_auto and not service.catalogue.by_pair:
         raise HttpError(400, "auto is not supported: no run has languages")
     read = text_of if form == "html" else str
-    detected = [detect(read(text))[0] if is_auto else (source, 100) for text in texts]
+    if is_auto:
+        _require_known(service, target)
+        detected = await aside(texts, lambda: [detect(read(text))[0] for text in texts])
+    else:
+        detected = [(source, 100)] * len(texts)
     found = await translate(service, request, [
         Wanted(text, _pair(service, code, target), form == "html", alternatives)
         for text, (code, _) in zip(texts, detected, strict=True)])
@@ -128,14 +132,18 @@ def _pair(service: Service, source: str, target: str) -> Served | None:
     pairs, asked = service.catalogue.by_pair, (plain(source), plain(target))
     if asked in pairs and asked[0] != asked[1]:
         return pairs[asked]
-    known = {code for pair in pairs for code in pair}
-    for code in (source, target):
-        if plain(code) not in known:
-            raise HttpError(400, f"{code[:40]} is not supported")
+    _require_known(service, source, target)
     if asked[0] == asked[1]:
         return None
     raise HttpError(400, f"{name_of(target)} ({target}) is not available as a target language from "
                          f"{name_of(source)} ({source})")
+
+
+def _require_known(service: Service, *codes: str) -> None:
+    known = {code for pair in service.catalogue.by_pair for code in pair}
+    for code in codes:
+        if plain(code) not in known:
+            raise HttpError(400, f"{code[:40]} is not supported")
 
 
 def _settings(service: Service) -> dict[str, Any]:

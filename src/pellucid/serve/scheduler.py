@@ -177,6 +177,8 @@ class Scheduler:
                 if self._is_closing and not self._waiting:
                     return None
                 self._changed.wait()
+            if self._waiting:
+                self._changed.notify()  # of a request of many texts this is only a share
             return parts
 
     def _take(self) -> list[Part]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -19,6 +20,8 @@ from pellucid.serve.service import Service
 from pellucid.serve.tasks import Ask
 
 _LONG = 4000  # characters, which take about 3 ms to cut: more is not done while others wait for an answer
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,14 @@ class Translated:
     alternatives: tuple[str, ...] = ()
 
 
+async def aside(texts: Sequence[str], work: Callable[[], Result]) -> Result:
+    """What `work` makes of the texts, on another thread where they are long."""
+    return await run_in_threadpool(work) if sum(map(len, texts)) > _LONG else work()
+
+
 async def translate(service: Service, request: Request, wanted: Sequence[Wanted]) -> list[Translated]:
     """The translation of each text; one that comes out empty stays as it was. Errors as of `Service.generate`."""
-    is_long = sum(len(one.text) for one in wanted) > _LONG
-    passages = await run_in_threadpool(_cut_all, wanted) if is_long else _cut_all(wanted)
+    passages = await aside([one.text for one in wanted], lambda: [_cut(one) for one in wanted])
     asked: dict[Ask, list[str]] = {}
     for one, passage in zip(wanted, passages, strict=True):
         if one.ask is not None:
@@ -67,10 +74,6 @@ async def translate(service: Service, request: Request, wanted: Sequence[Wanted]
     if any(isinstance(passage, HtmlPassage) and passage.has_tags for passage in passages):
         return await service.alone_all(request, works)  # which words became which is asked of the model
     return [work() for work in works]
-
-
-def _cut_all(wanted: Sequence[Wanted]) -> list[Passage | HtmlPassage]:
-    return [_cut(one) for one in wanted]
 
 
 def _cut(one: Wanted) -> Passage | HtmlPassage:

@@ -104,6 +104,40 @@ def test_heads_are_ranked_by_what_switching_them_off_changes(visit: Open, settle
     assert page.get_attribute(f"#heads [data-key='{shown[0]}']", "aria-pressed") == "true"
 
 
+def test_heads_are_ranked_for_the_output_that_was_measured_and_no_other(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"text": "who is old ?"}))
+    own = page.input_value("#output")
+
+    def shown() -> tuple[list[str], list[str], str]:
+        return (page.locator("#ranked li").all_text_contents(), page.locator("#heads .gain").all_text_contents(),
+                str(page.text_content("#matter-done")))
+
+    def slide(alpha: float) -> None:
+        page.evaluate("""(alpha) => { const box = document.getElementById("alpha"); box.value = alpha;
+            box.dispatchEvent(new Event("input", {bubbles: true})); }""", alpha)
+
+    page.click("#matter")
+    page.wait_for_selector("#ranked button")
+    before = shown()
+    slide(2.0)
+    assert page.locator("#ranked li").count() == 0
+    settled(page)
+    assert page.input_value("#output") != own
+    assert shown() == ([], [], "")
+    slide(0.6)
+    settled(page)
+    assert page.input_value("#output") == own
+    assert shown() == before
+
+
+@pytest.mark.parametrize("method", ["magic", "toString", 1])
+def test_a_link_with_a_method_that_there_is_not_opens_with_the_first(visit: Open, settled: Settled,
+                                                                     method: Any) -> None:
+    page = settled(visit({"method": method}))
+    assert page.is_checked("input[value=gradient_x_input]")
+    assert page.locator("#bars .bar").count() > 0
+
+
 @pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "leave_one_out"])
 def test_contributions_have_their_error_and_a_random_model_beside_them(visit: Open, settled: Settled,
                                                                        method: str) -> None:

@@ -15,6 +15,11 @@ Open = Callable[..., Any]
 Settled = Callable[[Any], Any]
 SHOWN = ("#output", "#tokens", "#lattice", "#finished", "#map-title", "#weights", "#effect", "#bars", "#error",
          "#shares", "#compared", "#labels")
+FORGET = """async () => { // asks so much else that nothing is left of what was answered
+    const {ask} = await import("./static/api.js"), {fetch} = window;
+    window.fetch = async () => new Response("{}");
+    for (let i = 0; i < 401; i++) await ask("else", `else/${i}`, {text: "else"});
+    window.fetch = fetch; }"""
 
 
 def saved(page: Any, folder: Path) -> Path:
@@ -84,3 +89,26 @@ def test_its_policy_allows_its_own_script_and_style_and_nothing_else(visit: Open
         body = html.split(f"<{tag}>")[1].split(f"</{kind}>")[0]
         assert f"{kind}-src 'sha256-{b64encode(hashlib.sha256(body.encode()).digest()).decode()}'" in policy
     assert re.findall(r"<(?:link|img|iframe|object|base|form)\b(?! rel=\"icon\")", html) == []
+
+
+def test_it_opens_with_a_length_penalty_that_changed_no_winner(visit: Open, settled: Settled, tmp_path: Path) -> None:
+    page = settled(visit())
+    output = page.input_value("#output")
+    page.focus("#alpha")
+    page.keyboard.press("ArrowRight")
+    settled(page, "location.hash.includes('0.61')")
+    assert page.input_value("#output") == output
+    again = settled(visit(address=saved(page, tmp_path).as_uri()))
+    page.reload()
+    assert seen(again) == seen(settled(page))  # of a search with 0.61, which may be longer than one with 0.60
+    assert again.input_value("#output") == output
+    assert again.text_content("#alpha-value") == "0.61"
+    assert again.locator("#lattice [role=button]").count() > 0
+
+
+@pytest.mark.parametrize("run", ["one", "films"])
+def test_it_opens_after_more_answers_than_are_kept(visit: Open, settled: Settled, tmp_path: Path, run: str) -> None:
+    page = settled(visit({"run": run}))
+    before = seen(page)
+    page.evaluate(FORGET)
+    assert seen(settled(visit(address=saved(page, tmp_path).as_uri()))) == before

@@ -195,3 +195,14 @@ def test_what_the_model_cannot_read_is_told(visit: Open, settled: Settled) -> No
     page.fill("#text", "the old doctor")
     settled(page)
     assert str(page.text_content("#unread")).strip() == ""
+
+
+def test_what_a_translator_cannot_read_is_not_told_of_a_classifier(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"text": "the xyzzy sleeps ."}))
+    assert "does not know xyzzy" in str(page.text_content("#unread"))
+    page.select_option("#run", "films")
+    settled(page)
+    assert str(page.text_content("#unread")).strip() == ""
+    page.select_option("#run", "one")
+    settled(page)
+    assert "does not know xyzzy" in str(page.text_content("#unread"))

@@ -3,7 +3,7 @@
 import {Refusal, SAVED, ask} from "./api.js";
 import {roveHeads} from "./attention.js";
 import {$, rove} from "./dom.js";
-import {askAll, compare, force, refresh, showBeside, showFirst, showFrame, showFrom, showRead, showSearch,
+import {askAll, clear, compare, force, refresh, showBeside, showFirst, showFrame, showFrom, showRead, showSearch,
   slide} from "./flow.js";
 import {measureHeads, showLook} from "./heads.js";
 import {roveLattice} from "./lattice.js";
@@ -95,6 +95,7 @@ function listenToSearch() {
   $("alpha").addEventListener("input", () => slide($("alpha").valueAsNumber));
   $("run").addEventListener("change", () => {
     put({run: $("run").value, prefix: "", without: [], beam: 0, alpha: null, token: 0});
+    clear();
     showFrame();
     refresh();
   });

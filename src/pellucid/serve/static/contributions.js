@@ -6,7 +6,7 @@ import {largest} from "./rank.js";
 import {tokenButtons} from "./tokens.js";
 import {say} from "./words.js";
 
-export const METHODS = {
+const PAPERS = {
   gradient_x_input: "https://arxiv.org/abs/1605.01713",
   integrated_gradients: "https://arxiv.org/abs/1703.01365",
   leave_one_out: "https://arxiv.org/abs/1612.08220",
@@ -16,12 +16,12 @@ const FROZEN = "https://arxiv.org/abs/1810.03292", SHARES = "https://arxiv.org/a
 // The three methods, of which one is used, and what it does.
 export function showMethods(chosen, choose) {
   const box = $("methods");
-  fill(box, box.firstElementChild, ...Object.keys(METHODS).map((method) => el("label", {class: "choice"},
+  fill(box, box.firstElementChild, ...Object.keys(PAPERS).map((method) => el("label", {class: "choice"},
     el("input", {type: "radio", name: "method", value: method, checked: method === chosen, "data-key": method,
       onchange: () => choose(method)}), say(method))));
   const link = (to, text) => el("a", {href: to}, text);
   const dot = () => document.createTextNode(" \u00b7 ");
-  fill($("method-help"), el("span", {}, `${say(`${chosen}-help`)} `), link(METHODS[chosen], say("paper-method")), dot(),
+  fill($("method-help"), el("span", {}, `${say(`${chosen}-help`)} `), link(PAPERS[chosen], say("paper-method")), dot(),
     link(FROZEN, say("paper-random")), dot(), link(SHARES, say("paper-share")));
 }
 

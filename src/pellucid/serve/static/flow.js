@@ -3,33 +3,39 @@
 import {showAnswer} from "./answer.js";
 import {SAVED, ask, overtake} from "./api.js";
 import {showCompared, showComparedLabels} from "./compare.js";
-import {METHODS, showContributions, showMethods} from "./contributions.js";
+import {showContributions, showMethods} from "./contributions.js";
 import {$, el, fill, later} from "./dom.js";
 import {look} from "./heads.js";
 import {showFinished, showLattice, showLegend} from "./lattice.js";
-import {put, state} from "./state.js";
+import {METHODS, put, state} from "./state.js";
 import {showTokens} from "./tokens.js";
-import {alpha, beam, best, isClassifier, isOwn, isReader, output, peers, run, search, speakUp, trying,
+import {alpha, beam, best, isClassifier, isOwn, isReader, looked, peers, run, search, speakUp, trying,
   view} from "./view.js";
 import {languageName, say} from "./words.js";
 
 // Everything anew, for another text, prefix, run or way of searching.
 export function refresh() {
-  overtake("first", "trace", "attention", "contributions", "other", "matter");
+  overtake("first", "trace", "attention", "contributions", "other", "ours");
+  unmeasure();
   for (const id of ["search", "look", "from", "beside"]) $(id).classList.toggle("empty", !state.text.trim());
-  if (!SAVED) view.gains = null;
-  $("matter-done").textContent = "";
-  fill($("ranked"));
   if (!state.text.trim()) return clear();
   if (isReader()) return trying("write", readPassages);
   const beside = trying("beside", compare);
   return Promise.all([beside, trying("write", isClassifier() ? inside : () => Promise.all([first(), trace()]))]);
 }
 
-function clear() {
+// Which heads mattered for the output that stood there.
+function unmeasure() {
+  overtake("matter");
+  $("matter-done").textContent = "";
+  fill($("ranked"));
+}
+
+// Of another text or run nothing is left.
+export function clear() {
   for (const id of ["tokens", "instead", "labels", "lattice", "finished", "node", "compared", "answer",
     "passages"]) fill($(id));
-  Object.assign(view, {trace: null, attention: null, contributions: null, other: null, first: null});
+  Object.assign(view, {trace: null, attention: null, contributions: null, other: null, first: null, answer: null});
   showFirst();
   $("fixed").hidden = true;
   return setOutput("");
@@ -107,7 +113,9 @@ export function slide(value) {
   const before = best().id;
   put({alpha: value});
   showSearch();
-  if (best().id !== before) trying("write", rest);
+  if (best().id === before) return;
+  unmeasure();
+  trying("write", rest);
 }
 const rest = later(() => (SAVED || isOwn() ? inside() : trying("write", trace)), 250);
 
@@ -137,8 +145,7 @@ const inside = later(() => Promise.all([trying("look", look), trying("from", exp
 
 // The contributions by the chosen method.
 export async function explain() {
-  const body = {text: state.text, run: state.run, ...output(), method: state.method};
-  const answer = await ask("contributions", "v1/contributions", body);
+  const answer = await ask("contributions", "v1/contributions", {...looked(), method: state.method});
   if (!answer) return;
   view.contributions = answer;
   showFrom();
@@ -152,12 +159,19 @@ export function showFrom() {
   if (view.contributions) showContributions(view.contributions, state.token, choose);
 }
 
-// For a page to be saved: the other methods too, so that it can show them.
+// For a page to be saved: what it begins with, which may have been asked long ago, or with another length penalty; and
+// the other methods, so that it can show them.
 export async function askAll() {
-  if (isReader()) return;
-  for (const method of Object.keys(METHODS)) {
-    const body = {text: state.text, run: state.run, ...output(), method};
-    await trying("from", () => ask("saving", "v1/contributions", body));
+  await ask("saving", "v1/runs");
+  if (isReader() || !state.text.trim()) return;
+  for (const path of isClassifier() ? [] : ["v1/translate", "v1/trace"]) {
+    await trying("write", () => ask("saving", path, search(state.run)));
+  }
+  if (!isClassifier() && !view.trace) return; // it was refused, and nothing was looked into
+  await trying("look", () => ask("saving", "v1/attention", {...looked(), without: state.without}));
+  await trying("beside", compare);
+  for (const method of METHODS) {
+    await trying("from", () => ask("saving", "v1/contributions", {...looked(), method}));
   }
 }
 

@@ -5,12 +5,12 @@ import {gainOf, isOff, showEffect, showHead, showHeads, strongest} from "./atten
 import {$, change, el, fill, percent} from "./dom.js";
 import {put, state} from "./state.js";
 import {showLabels} from "./tokens.js";
-import {isClassifier, output, speakUp, trying, view} from "./view.js";
+import {isClassifier, looked, measured, speakUp, trying, view} from "./view.js";
 import {nameOf, say} from "./words.js";
 
 // The attention of the text and what is made of it.
 export async function look() {
-  const body = {text: state.text, run: state.run, ...output(), without: state.without};
+  const body = {...looked(), without: state.without};
   const answer = await ask("attention", "v1/attention", body);
   if (!answer) return;
   view.attention = answer;
@@ -26,7 +26,7 @@ export function showLook() {
   const layers = answer.attentions;
   const one = layers.find((each) => each.name === state.layer) || layers.at(-1);
   const head = state.head < one.weights.length ? state.head : -1;
-  showHeads(answer, {layer: one.name, head}, state.without, view.gains, (layer, at) => {
+  showHeads(answer, {layer: one.name, head}, state.without, measured(), (layer, at) => {
     put({layer, head: at});
     showLook();
   });
@@ -60,21 +60,22 @@ function switchTo(without) {
 export async function measureHeads() {
   const heads = view.attention.attentions.flatMap((one) =>
     [...one.weights.keys()].map((head) => ({attention: one.name, head})));
-  const gains = new Map();
+  const gains = new Map(), of = looked();
   for (const one of heads) {
     $("matter-done").textContent = say("matter-progress", {done: gains.size, count: heads.length});
-    const answer = await ask("matter", "v1/attention", {text: state.text, run: state.run, ...output(), without: [one]});
+    const answer = await ask("matter", "v1/attention", {...of, without: [one]});
     if (!answer) return;
     gains.set(`${one.attention} ${one.head}`, gainOf(answer));
   }
-  view.gains = gains;
+  view.gains = {of: JSON.stringify(of), each: gains};
   showLook();
 }
 
 function showRanked() {
-  if (!view.gains) return;
+  const gains = measured();
+  if (!gains) return;
   $("matter-done").textContent = say(isClassifier() ? "matter-label" : "matter-done");
-  fill($("ranked"), ...strongest(view.gains, 5).map(([key, gain]) => {
+  fill($("ranked"), ...strongest(gains, 5).map(([key, gain]) => {
     const [layer, head] = key.split(" "), one = view.attention.attentions.find((each) => each.name === layer);
     return one ? el("li", {}, el("button", {type: "button", class: "plain", "data-key": key, onclick: () => {
       put({layer, head: Number(head)});

@@ -31,5 +31,3 @@ export const average = (heads) => heads[0].map((row, t) =>
 
 // The largest absolute value of some maps, at least a little more than 0.
 export const largest = (...maps) => Math.max(1e-12, ...maps.flat(2).map(Math.abs));
-
-export const sum = (values) => values.reduce((total, value) => total + value, 0);

@@ -6,7 +6,7 @@ import {state} from "./state.js";
 // Hands the file to the browser, as a download; `gains` are what the heads were found to matter.
 export async function savePage(gains) {
   const page = await (await fetch("replay.html")).text();
-  const all = {state: {...state}, gains: gains && [...gains], answers: remembered(state.text)};
+  const all = {state: {...state}, gains: gains && {...gains, each: [...gains.each]}, answers: remembered(state.text)};
   const saved = JSON.stringify(all).replaceAll("<", "\\u003c"); // no end of a script in it
   const whole = page.replace("{saved}", () => saved); // the first of them, before any script
   const link = document.createElement("a");

@@ -7,6 +7,10 @@ const START = {
   run: "", other: "", text: null, prefix: "", beam: 0, alpha: null, // null and 0: as the run has it
   token: 0, layer: "", head: -1, without: [], method: "gradient_x_input",
 };
+
+// How contributions are found.
+export const METHODS = ["gradient_x_input", "integrated_gradients", "leave_one_out"];
+
 export const state = {...START, ...(SAVED ? SAVED.state : read(location.hash))};
 
 function read(hash) {
@@ -21,6 +25,7 @@ function read(hash) {
 function fits(key, value) {
   if (key === "without") return Array.isArray(value) && value.every((one) => one && Number.isInteger(one.head));
   if (key === "alpha") return Number.isFinite(value);
+  if (key === "method") return METHODS.includes(value);
   return typeof value === typeof (START[key] ?? "");
 }
 

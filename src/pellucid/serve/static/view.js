@@ -6,10 +6,10 @@ import {ranking} from "./rank.js";
 import {state} from "./state.js";
 import {say} from "./words.js";
 
-// The latest answers; `gains` says what switching each head off changes, by "attention head".
+// The latest answers; `gains` says `of` what switching `each` head off changes, by "attention head".
 export const view = {runs: [], trace: null, attention: null, contributions: null, other: null, first: null,
   answer: null,
-  isWhole: false, gains: SAVED && SAVED.gains ? new Map(SAVED.gains) : null};
+  isWhole: false, gains: SAVED && SAVED.gains ? {...SAVED.gains, each: new Map(SAVED.gains.each)} : null};
 
 export const run = () => view.runs.find((one) => one.name === state.run) || view.runs[0];
 export const isClassifier = () => run().task === "classification";
@@ -56,6 +56,12 @@ function trouble(section, text) {
 
 // What the model wrote; a classifier writes nothing.
 export const output = () => (isClassifier() ? {} : {output: best().text});
+
+// What is looked into: the text, the run, and what that wrote.
+export const looked = () => ({text: state.text, run: state.run, ...output()});
+
+// What switching each head off changes here, if it has been measured.
+export const measured = () => (view.gains?.of === JSON.stringify(looked()) ? view.gains.each : null);
 
 // For a screen reader, once it has stood for a moment.
 export const speakUp = later((text) => { $("spoken").textContent = text; }, 700);
