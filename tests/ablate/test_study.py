@@ -46,6 +46,20 @@ def test_a_baseline_can_be_named(study: Make) -> None:
     assert cells_of(made)[0].config.model.position == "none"
 
 
+def test_levels_that_are_called_the_same_are_told_with_their_factor(study: Make) -> None:
+    twins = {"encoder": {"two": {}, "one": {"model.encoder_layers": 2}},
+             "decoder": {"two": {}, "one": {"model.decoder_layers": 2}},
+             "width": {"low": {}, "high": {"model.d_ff": 48}}}
+    one_at_a_time = [cell.label for cell in cells_of(study({"factors": twins, "design": "one_at_a_time"}))]
+    assert one_at_a_time == ["baseline", "encoder one", "decoder one", "high"]
+    keys = {"train.precision": ["fp32", "bf16"], "decode.precision": ["fp32", "bf16"]}
+    grid = [cell.label for cell in cells_of(study({"factors": keys}))]
+    assert grid[3] == "train.precision bf16, decode.precision bf16"
+    taken = {"encoder": {"two": {}, "baseline": {"model.encoder_layers": 2}}, "width": twins["width"]}
+    with pytest.raises(ConfigError, match="two cells of the study are called baseline"):
+        cells_of(study({"factors": taken, "design": "one_at_a_time"}))
+
+
 @pytest.mark.parametrize("design", ["grid", "one_at_a_time"])
 def test_within_a_factor_each_level_has_its_baseline(study: Make, design: str) -> None:
     cells = cells_of(study({"design": design, "within": ["width"]}))

@@ -192,6 +192,21 @@ def test_classifiers_are_tested_by_accuracy() -> None:
     assert "by_frequency" not in detail
 
 
+def test_of_many_runs_some_can_differ_significantly() -> None:
+    """Of 55 couples: the smallest p that 1,000 draws can have would be corrected to 0.0549."""
+    config, model, pairs = RunConfig(task="classification", data=TEXT, tokenizer=WORD), None, [("a b", "x")] * 66
+    tokenizers: Any = train_tokenizers(WORD, [("a b", "x"), ("b", "y")], "classification")
+    sides = []
+    for right in range(0, 66, 6):
+        hits = np.array([[float(row < right), 1.0] for row in range(66)])
+        scores = {name: SentenceStatistics(name, hits, mean_percentage) for name in ("accuracy", "macro_f1")}
+        sides.append(Evaluated(str(right), Run(Path(str(right)), config, tokenizers, model), ["x"] * 66, scores, 0.0))
+    rows, _ = compare(sides, pairs, "accuracy", lambda text: None)
+    chosen = [row for row in rows if row["score"] == "accuracy"]
+    assert len(chosen) == 55
+    assert min(row["p_holm"] for row in chosen) < 0.02
+
+
 def test_readers_that_are_scored_by_two_definitions_are_not_compared() -> None:
     def reader(name: str, language: str) -> Evaluated:
         data = dataclasses.replace(TEXT, source_language=language)

@@ -105,7 +105,12 @@ def test_importance_is_the_change_in_mean_loss(tmp_path: Path) -> None:
         change = (losses(run, pairs)[0] - whole).sum() / tokens.sum()
     assert float(table.values[4, 2]) == pytest.approx(float(change), abs=1e-6)
     assert table.errors is not None
-    assert bool((table.errors >= 0).all())
+    each = losses(run, pairs)[0]
+    with without_head(run.model, table.rows[4], 2):
+        change_of_each = losses(run, pairs)[0] - each
+    spread = (change_of_each - change * tokens).square().sum() * len(pairs) / (len(pairs) - 1)
+    assert float(table.errors[4, 2]) == pytest.approx(float(spread.sqrt() / tokens.sum()), rel=1e-3)
+    assert importance(run, pairs[:1], said.append)[0].errors is None  # of one sentence nobody knows
 
 
 def test_a_classifier_is_measured_too(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ TEXT = ["the cat sleeps .", "le chat dort .", "une élève lit déjà", "猫在�
 SUBWORDS = {"vocab_size": 75, "character_coverage": 1.0, "shared": True}
 SMALL = {"d_model": 16, "n_heads": 2, "d_ff": 24, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0,
          "tie_embeddings": False, "max_length": 40}
+_SEEDS: dict[str, int] = {}  # that were found
 
 
 def tiny_run(seed: int, model: dict[str, Any], decode: dict[str, Any], tokenizer: dict[str, Any]) -> Run:
@@ -26,7 +27,8 @@ def tiny_run(seed: int, model: dict[str, Any], decode: dict[str, Any], tokenizer
     then, so that a beam has something to choose."""
     config = from_mapping({"tokenizer": tokenizer, "model": SMALL | model, "decode": {"max_length": 12} | decode})
     tokenizers = train_tokenizers(config.tokenizer, [(text, text) for text in TEXT * 9], "seq2seq")
-    for number in count(seed):
+    asked = repr((seed, model, decode, tokenizer))
+    for number in count(_SEEDS.get(asked, seed)):
         made = build_model(config, tokenizers, number).eval()
         assert isinstance(made, Transformer)
         with torch.no_grad():
@@ -35,6 +37,7 @@ def tiny_run(seed: int, model: dict[str, Any], decode: dict[str, Any], tokenizer
         run = Run(Path("nowhere"), config, tokenizers, made)
         best = [one.hypotheses[0] for one in run.generate(TEXT, beam_size=1)]
         if len({len(one.tokens) for one in best if one.finished}) > 2:
+            _SEEDS[asked] = number
             return run
     raise AssertionError("no seed is the last")
 

@@ -46,6 +46,9 @@ def cells_of(study: Study) -> list[Cell]:
     for levels in _combinations(study):
         label = label_of(study, levels)
         cell = Cell(label, levels, label_of(study, _compared_with(study, levels)), _config(study, levels, label))
+        if label in {other.label for other in cells}:
+            raise ConfigError(f"two cells of the study are called {label}", where="factors",
+                              fix="give a level of one of them another name")
         same = next((other for other in cells if other.config == cell.config), None)
         if same is not None:
             raise ConfigError(f"two cells of the study are the same: {same.label}, and {label}", where="factors",
@@ -65,8 +68,14 @@ def label_of(study: Study, levels: dict[str, str]) -> str:
 
 
 def told_level(study: Study, factor: str, level: str) -> str:
-    """What a level is called: ``n_heads 8`` for a key's value, ``no positions`` for a bundle."""
-    return f"{factor.rsplit('.', 1)[-1]} {level}" if study.factors[factor].is_key else level
+    """What a level is called: ``n_heads 8`` for a key's value, ``no positions`` for a bundle; with the factor's whole
+    name before it, where a level of another factor would be called the same."""
+    def short(name: str, level: str) -> str:
+        return f"{name.rsplit('.', 1)[-1]} {level}" if study.factors[name].is_key else level
+
+    taken = {short(name, one) for name, other in study.factors.items() if name != factor for one in other.levels}
+    own = short(factor, level)
+    return f"{factor} {level}" if own in taken else own
 
 
 def _combinations(study: Study) -> list[dict[str, str]]:

@@ -27,6 +27,8 @@ from pellucid.evaluate.differences import (
 from pellucid.evaluate.holm import holm
 from pellucid.evaluate.reading import OF_READERS, OPEN, definition_of
 from pellucid.evaluate.significance import (
+    DEFAULT_RESAMPLES,
+    DEFAULT_TRIALS,
     SentenceStatistics,
     approximate_randomisation,
     corpus_score,
@@ -39,6 +41,7 @@ from pellucid.runs.run import Run
 LIKELIHOODS = ("perplexity", per_character.NAME)
 OF_CLASSIFIERS = ("accuracy", "macro_f1")
 _MOST_PAIRS = 500_000  # of the training data, that words are counted in
+_DRAWS_EACH = 100  # for every couple of runs, in each test
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,12 @@ def compare(runs: Sequence[Evaluated], pairs: Sequence[tuple[str, str]], chosen:
     rows: list[dict[str, Any]] = []
     details: list[dict[str, Any]] = []
     frequencies: Frequencies | None = None
-    lowercase = in_lowercase([one.run for one in runs])
-    for a, b in combinations(runs, 2):
+    lowercase, couples = in_lowercase([one.run for one in runs]), list(combinations(runs, 2))
+    draws = _DRAWS_EACH * len(couples)  # or the smallest p, corrected for so many, could not be small
+    for a, b in couples:
         say(f"comparing {a.name} with {b.name}")
         names, notes = _scores_of(a, b, chosen, lowercase)
-        rows += [_row(a, b, name) for name in names]
+        rows += [_row(a, b, name, draws) for name in names]
         of_a, of_b, outputs = a.statistics[chosen], b.statistics[chosen], (a.outputs, b.outputs)
         graded = {"classification": "accuracy", "reading": "f1"}.get(
             a.run.config.task, "chrf" + (LOWERCASE if lowercase else ""))
@@ -164,10 +168,11 @@ def _scores_of(a: Evaluated, b: Evaluated, chosen: str, lowercase: bool) -> tupl
     return names, notes
 
 
-def _row(a: Evaluated, b: Evaluated, score: str) -> dict[str, Any]:
+def _row(a: Evaluated, b: Evaluated, score: str, draws: int) -> dict[str, Any]:
+    """One score of two runs, tested by `draws` draws at least."""
     both = a.statistics[score], b.statistics[score]
-    by_exchange = approximate_randomisation(*both)
-    found = asdict(paired_bootstrap(*both, (a.name, b.name)))
+    by_exchange = approximate_randomisation(*both, max(draws, DEFAULT_TRIALS))
+    found = asdict(paired_bootstrap(*both, (a.name, b.name), max(draws, DEFAULT_RESAMPLES)))
     p = found["p"] if both[0].is_smooth else by_exchange
     return {**found, "p": p, "interval": difference_interval(*both), "p_randomisation": by_exchange}
 

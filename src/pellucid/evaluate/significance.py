@@ -142,16 +142,21 @@ def resampled_scores(metric: SentenceStatistics, resamples: int = DEFAULT_RESAMP
     Raises:
         ValueError: if `resamples` is below 1.
     """
+    scores: NDArray[np.float64] = _resampled([metric], resamples, seed)[0]
+    return scores
+
+
+def _resampled(metrics: Sequence[SentenceStatistics], resamples: int, seed: int) -> NDArray[np.float64]:
+    """The same of some metrics of as many sources: [metrics, resamples]."""
     if resamples < 1:
         raise ValueError(f"a bootstrap needs at least one resample, got {resamples}")
-    generator = np.random.default_rng(seed)
-    sums, score = metric.by_source, metric.tested or metric.score
-    n = len(sums)
-    scores = np.empty(resamples)
+    generator, n = np.random.default_rng(seed), len(metrics[0].by_source)
+    known = [(metric.by_source, metric.tested or metric.score) for metric in metrics]
+    scores = np.empty((len(metrics), resamples))
     for i in range(resamples):
         # How often each source was drawn: [G] @ [G, k] is the resample's sum, without a [resamples, G, k] table.
         drawn = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
-        scores[i] = score(drawn @ sums)
+        scores[:, i] = [score(drawn @ sums) for sums, score in known]
     return scores
 
 
@@ -170,7 +175,8 @@ def paired_bootstrap(a: SentenceStatistics, b: SentenceStatistics, names: tuple[
     """
     _check_paired(a, b, names)
     difference, tested, n = corpus_score(a) - corpus_score(b), abs(_tested(a) - _tested(b)), len(a.by_source)
-    resampled = resampled_scores(a, resamples, seed) - resampled_scores(b, resamples, seed)
+    of_a, of_b = _resampled([a, b], resamples, seed)
+    resampled = of_a - of_b
     if n == 1:
         return Comparison(a.name, names[0], names[1], difference, 1.0)
     moved = math.sqrt(n / (n - 1)) * critical_value(n - 1) / NORMAL * np.abs(resampled - resampled.mean())

@@ -78,7 +78,7 @@ def importance(run: Run, pairs: Sequence[Pair], progress: Callable[[str], None])
     """What the loss gains, in nats a target token, when one head is left out (Michel et al. 2019), and the loss of the
     whole model; no head is trained to do without another."""
     whole, tokens = losses(run, pairs)
-    heads = run.config.model.n_heads
+    heads, few = run.config.model.n_heads, math.sqrt(len(pairs) / max(1, len(pairs) - 1))
     names = tuple(attentions(run.model))
     values, errors = torch.zeros(len(names), heads), torch.zeros(len(names), heads)
     for row, name in enumerate(names):
@@ -88,8 +88,8 @@ def importance(run: Run, pairs: Sequence[Pair], progress: Callable[[str], None])
                 change = losses(run, pairs)[0] - whole
             mean = change.sum() / tokens.sum()
             spread = (change - mean * tokens).square().sum().sqrt()  # of a ratio of two sums over sentences
-            values[row, head], errors[row, head] = mean, spread / tokens.sum()
-    return HeadTable(names, values, errors), float(whole.sum() / tokens.sum())
+            values[row, head], errors[row, head] = mean, few * spread / tokens.sum()
+    return HeadTable(names, values, errors if len(pairs) > 1 else None), float(whole.sum() / tokens.sum())
 
 
 @torch.inference_mode()
