@@ -25,6 +25,7 @@ from pellucid.studies import study_names
     ("multi30k-en-de", "--tokenizer.min_frequency 2", "tokenizer.min_frequency", "--tokenizer.kind word"),
     ("copy", "--data.train a.tsv --data.generated.train 9", "data.generated.train", "one of them"),
     ("copy", "--retrieval.from random", "retrieval.from", "--retrieval.k 2"),
+    ("copy", "--train.r_drop_after 9", "train.r_drop_after", "--train.r_drop 5"),
     ("copy", "--retrieval.from none --retrieval.k 2", "retrieval.k", "--retrieval.from bm25"),
 ])
 def test_a_flag_without_effect_says_what_it_needs(recipe: str, words: str, key: str, fix: str) -> None:
@@ -42,6 +43,7 @@ def test_a_flag_without_effect_says_what_it_needs(recipe: str, words: str, key: 
     ("trec", "--decode.beam_size 3", "decode.beam_size"),
     ("trec", "--data.target_language fr", "data.target_language"),
     ("copy", "--model.pooling max", "model.pooling"),
+    ("copy", "--data.objective span_corruption --tokenizer.sentinels 9 --data.target_field fr", "data.target_field"),
 ])
 def test_one_that_never_could_have_an_effect_is_told(recipe: str, words: str, key: str) -> None:
     with pytest.warns(PellucidWarning, match=f"--{key} has no effect here: "):
@@ -54,6 +56,7 @@ def test_one_that_never_could_have_an_effect_is_told(recipe: str, words: str, ke
     ("copy", "--tokenizer.kind sentencepiece --tokenizer.character_coverage 1.0"), ("trec", "--model.pooling mean"),
     ("copy", "--data.train a.tsv --data.validation_share 0.1"), ("demo", "--data.generated.train 9"),
     ("copy", "--train.epochs null"), ("trec", "--decode.batch_tokens 9"),
+    ("copy", "--train.r_drop 5 --train.r_drop_after 9"), ("copy", "--data.target_field fr"),
     ("copy", "--retrieval.k 2 --retrieval.from random"), ("copy", "--retrieval.from none")])
 def test_a_flag_with_an_effect_is_taken(recipe: str, words: str) -> None:
     read_config(recipe, split_overrides(words.split())[1])

@@ -21,7 +21,8 @@ from pellucid.studies import study_names
     ({"warmup_steps": 400}, 400, "rises to 100% of its peak"),
     ({"warmup_steps": 0, "validate_every": 500}, 400, "the only validation is the one at the end"),
     ({"warmup_steps": 0, "validate_every": None}, 99, "an epoch, after which is validated, is 100"),
-    ({"warmup_steps": 500, "patience": 10}, 5500, "train.patience 10 cannot end the run early: 10 validations"),
+    ({"warmup_steps": 500, "patience": 10}, 5500, "train.patience 10 cannot end the run early: 9 validations"),
+    ({"warmup_steps": 0, "patience": 2}, 1500, "train.patience 2 cannot end the run early: 1 validations"),
     ({"warmup_steps": 0, "average_last": 5}, 2000, "train.average_last 5 finds 4 validations"),
     ({"warmup_steps": 0, "validate_every": 10}, 99, "training losses make no curve"),
 ])
@@ -32,7 +33,8 @@ def test_too_short(keys: dict[str, Any], steps: int, told: str) -> None:
 
 @pytest.mark.parametrize(("keys", "steps"), [
     ({"warmup_steps": 2000}, 2001), ({"warmup_steps": 0, "validate_every": 500}, 500),
-    ({"warmup_steps": 500, "patience": 10}, 6000), ({"warmup_steps": 0, "average_last": 5}, 2001),
+    ({"warmup_steps": 500, "patience": 10}, 6000), ({"warmup_steps": 500, "patience": 2}, 1550),
+    ({"warmup_steps": 0, "average_last": 5}, 2001),
     ({"warmup_steps": 0, "validate_every": 10}, 100)])
 def test_long_enough(keys: dict[str, Any], steps: int) -> None:
     assert too_short(TrainConfig(**keys), steps, 100) == []

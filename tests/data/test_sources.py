@@ -122,6 +122,12 @@ def test_json_and_parquet_fields_may_be_nested_and_labels_may_be_numbers(tmp_pat
         ("2", "1")]
 
 
+def test_a_list_is_no_struct(tmp_path: Path) -> None:
+    table = parquet(tmp_path / "a.parquet", {"tags": [["a"], ["b"]], "target": ["x", "y"]})
+    with pytest.raises(DataError, match=r"there is no field tags\.element"):
+        pairs_of(table, source_field="tags.element")
+
+
 def test_files_of_different_lengths_are_refused_with_both_counts(tmp_path: Path) -> None:
     a, b = written(tmp_path / "a", "x\n" * 1200), written(tmp_path / "b", "x\n" * 1003)
     for source, target, what in [(a, b, "1,200 lines and the target 1,003"),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pellucid.config.mapping import from_mapping
-from pellucid.doctor.machine import findings_from, look_around, parameters_of, size
+from pellucid.doctor.machine import findings_from, look_around, size
+from pellucid.train.dry_run import parameters_of
 
 CONFIG = from_mapping({"model": {"d_model": 8, "n_heads": 2, "d_ff": 8}, "train": {"average_last": 5}})
 FACTS = {"device": "cpu", "cores": 2, "threads": 2, "kernels": "compiled", "precision": "bf16", "parameters": 1000,
@@ -48,7 +49,7 @@ def test_a_busy_machine_is_told_with_what_it_costs_and_what_to_set() -> None:
 def test_the_facts_here(tmp_path: Path) -> None:
     facts = look_around(CONFIG, tmp_path / "not" / "there", 100, None)[1]
     assert set(FACTS) <= set(facts)
-    assert facts["parameters"] == parameters_of(CONFIG, 100) > 100 * 8
+    assert facts["parameters"] == parameters_of(CONFIG, 100, 100, shared=True) > 100 * 8
     assert facts["free_disk_bytes"] > 0
 
 

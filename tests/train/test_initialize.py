@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from pellucid.runs.folder import tokenizer_options
 from pellucid.runs.run import load
 from pellucid.train import train as train_run
 from pellucid.train.dry_run import dry_run
+from pellucid.train.initialize import source_of
 from pellucid.train.journal import read_metrics
 
 Tiny = Callable[..., RunConfig]
@@ -114,6 +116,26 @@ def test_a_classifier_takes_the_encoder_and_says_so(source: Path, labelled: dict
     assert first_scores(again, tmp_path / "same labels", stop_at, monkeypatch)["loss"] == best["score"]
     with pytest.raises(ConfigError, match="cannot start from a classifier"):
         train_run.train(tiny(train={"initialize_from": str(tmp_path / "new")}), tmp_path / "back", stop_at())
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_with_or_without_passages_it_is_the_same_model(before: int, tiny: Tiny, train_through: Through, stop_at: Any,
+                                                       tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, tokenizer = {"generated": {"task": "grammar", "train": 60, "validation": 9}}, {"kind": "word"}
+    first, then = (tiny(data=data, tokenizer=tokenizer, retrieval={"k": k}) for k in (before, 1 - before))
+    train_through(first, tmp_path / "source")
+    config = tiny(data=data, retrieval={"k": then.retrieval.k}, train={"initialize_from": str(tmp_path / "source")})
+    first_scores(config, tmp_path / "new", stop_at, monkeypatch)
+    assert json.loads((tmp_path / "new/initialized_from.json").read_text())["new"] == []
+
+
+def test_a_reader_writes_nothing_and_no_writer_begins_with_it(tiny: Tiny, tmp_path: Path,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny(task="reading", data={"generated": {"task": "documents"}}, model={"max_length": 99})
+    reader = SimpleNamespace(config=config)
+    monkeypatch.setattr("pellucid.train.initialize.load", lambda folder: reader)
+    with pytest.raises(ConfigError, match="cannot start from a classifier or a reader"):
+        source_of(tiny(train={"initialize_from": "reader"}))
 
 
 class _Opened(Exception):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pellucid.errors import ConfigError
-from pellucid.runs.folder import read_config
+from pellucid.runs.folder import environment, read_config
 from pellucid.train import train as train_run
 
 Through = Callable[..., dict[str, Any]]
@@ -74,6 +74,21 @@ def test_an_interrupted_run_may_have_less_to_do(tmp_path: Path, tiny: Any, train
     with pytest.raises(ConfigError, match="has made 6 updates, and is to make 4"):
         train_through(tiny(train={"steps": 4}), tmp_path / "run")
     assert snapshot(tmp_path / "run") == before
+
+
+def test_what_a_run_was_made_with_stands_until_it_goes_on(tmp_path: Path, tiny: Any, train_through: Through,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    out, short = tmp_path / "run", tiny(train={"steps": 6, "schedule": "constant"})
+    train_through(short, out)
+    before = (out / "environment.json").read_bytes()
+    elsewhere = environment() | {"processor": "another one"}
+    monkeypatch.setattr("pellucid.runs.folder.environment", lambda: elsewhere)
+    with pytest.raises(ConfigError, match="has made 6 updates, and is to make 4"):
+        train_through(tiny(train={"steps": 4, "schedule": "constant", "workers": 2}), out)
+    train_through(short, out)
+    assert (out / "environment.json").read_bytes() == before
+    train_through(tiny(train={"steps": 8, "schedule": "constant"}), out)
+    assert json.loads((out / "environment.json").read_text())["processor"] == "another one"
 
 
 @pytest.mark.parametrize("schedule", FALLING)

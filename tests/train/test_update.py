@@ -295,7 +295,9 @@ def test_smoothing_is_spread_over_all_words_where_some_are_sampled(alpha: float,
 
     def loss(smoothing: float, words: int) -> torch.Tensor:
         torch.manual_seed(3)  # the same words are drawn
-        return r_drop_loss(model, batch, smoothing, alpha, words) if alpha else batch_loss(model, batch, smoothing, words)
+        if alpha:
+            return r_drop_loss(model, batch, smoothing, alpha, words)
+        return batch_loss(model, batch, smoothing, words)
 
     found, expected = loss(0.3, 2) - loss(0.0, 2), loss(0.3, 0) - loss(0.0, 0)
     assert loss(0.0, 2) != loss(0.0, 0)

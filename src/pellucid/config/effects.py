@@ -68,6 +68,10 @@ def _idle(config: RunConfig) -> Iterator[tuple[Iterable[str], str, str]]:
             yield ["decode.beam_size"], "decode.sample is true, and a draw searches nothing", "leave one of them out"
         elif not train.show_samples:
             yield _all("decode", _DRAWN), "decode.sample is false: nothing is drawn", "add --decode.sample true"
+        if data.objective == "span_corruption":
+            yield ["data.target_field"], "data.objective is span_corruption, which reads the source alone", ""
+    if not train.r_drop:
+        yield ["train.r_drop_after"], "train.r_drop is 0", "add --train.r_drop 5"
     held = "decode.from_passages"
     if config.retrieval.from_ == "none":
         yield ["retrieval.index", "retrieval.k", held], "retrieval.from is none", "add --retrieval.from bm25"

@@ -17,13 +17,13 @@ def too_short(train: TrainConfig, steps: int, per_epoch: int | None = None) -> l
                     f"rate rises to {steps / warmup:.0%} of its peak and never falls")
     if every is not None:
         which = "train.validate_every" if train.validate_every else "an epoch, after which is validated,"
-        due, after = -(-steps // every), steps // every - min(steps, warmup) // every
+        due, after = -(-steps // every), (steps - 1) // every - max(min(steps - 1, warmup) // every, 1)
         if steps < every:
             told.append(f"the only validation is the one at the end: {updates}, and {which} is {every:,}; the learning "
                         "curve has one dot, and the last weights are the best")
-        if train.patience is not None and train.patience >= after:
-            told.append(f"train.patience {train.patience} cannot end the run early: {after} validations come after the "
-                        "warm-up")
+        if train.patience is not None and train.patience > after:  # the first one always gains, the last ends nothing
+            told.append(f"train.patience {train.patience} cannot end the run early: {max(after, 0)} validations come "
+                        "after the warm-up, between the first and the end")
         if train.average_last > due > 1:
             told.append(f"train.average_last {train.average_last} finds {due} validations to average")
     if 2 * train.log_every > steps:

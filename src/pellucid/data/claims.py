@@ -40,7 +40,7 @@ def claimed(path: Path) -> Iterator[bool]:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)  # NFS locks what may be written
     _held.add(handle)
     try:
-        is_ours = _lock(handle, path)
+        is_ours = lock(handle, path)
         if is_ours:
             with contextlib.suppress(OSError):  # the disk is full: only the name is missing
                 os.ftruncate(handle, 0)
@@ -109,17 +109,26 @@ def share_out(pieces: Sequence[str], claims: Path, is_done: Callable[[str], bool
         left = busy
 
 
-def _lock(handle: int, path: Path) -> bool:
+def lock(handle: int, path: Path, how: int = fcntl.LOCK_EX) -> bool:
+    """Whether this process has the lock of an open file now, alone or, by LOCK_SH, beside others; false: another one
+    has it.
+
+    Raises:
+        OutputError: it cannot be locked.
+
+    Warns:
+        PellucidWarning: the file system has no locks; every process is told that it has it.
+    """
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             with output_errors(path):
                 raise
-        warnings.warn(f"the file system has no locks ({error.strerror}): processes that work in {path.parent} may do "
-                      "the same piece twice", PellucidWarning, stacklevel=5)
+        warnings.warn(f"the file system has no locks ({error.strerror}): nothing keeps two processes in {path.parent} "
+                      "from the same work", PellucidWarning, stacklevel=5)
     return True
 
 

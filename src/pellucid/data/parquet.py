@@ -53,6 +53,8 @@ def _seekable(path: str, file: BinaryIO) -> Iterator[BinaryIO]:
 
 def _column(schema: Any, field: Field, path: str) -> list[str]:
     """The steps from the table to a column: its name, and the names of the structs around it."""
+    import pyarrow
+
     if field.name is None:
         if field.column > len(schema.names):
             raise DataError(f"there is no column {field.column}", where=path,
@@ -66,7 +68,8 @@ def _column(schema: Any, field: Field, path: str) -> list[str]:
         if part not in inside:
             raise missing_field(field.name, schema.names, path, "the columns are")
         kind = inside[part].type
-        inside = {kind.field(i).name: kind.field(i) for i in range(kind.num_fields)}
+        members = [kind.field(i) for i in range(kind.num_fields)] if pyarrow.types.is_struct(kind) else []
+        inside = {member.name: member for member in members}
     return parts
 
 

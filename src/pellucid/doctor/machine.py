@@ -8,15 +8,14 @@ from typing import Any
 import torch
 
 from pellucid.config import RunConfig
-from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.doctor.busy import BUSY
 from pellucid.doctor.finding import Finding
 from pellucid.files import free_bytes
 from pellucid.kernels.compiled import use_kernels
 from pellucid.kernels.levels import cores
-from pellucid.model.build import build, build_classifier, build_reader
 from pellucid.precision import resolve
 from pellucid.runs.folder import environment
+from pellucid.train.dry_run import parameters_of
 
 _FLAGS = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX BF16"}
 _WHERE = "environment"
@@ -37,7 +36,8 @@ def look_around(config: RunConfig, out: Path, vocabulary: int,
     use_kernels(device, False)
     facts = environment() | {
         "device": str(device), "features": processor_features(), "cores": cores(), "kernels": kernels,
-        "precision": resolve(config.train.precision, device), "parameters": parameters_of(config, vocabulary),
+        "precision": resolve(config.train.precision, device),
+        "parameters": parameters_of(config, vocabulary, vocabulary, shared=config.tokenizer.shared),
         "free_disk_bytes": free_bytes(out), "others": others}
     return findings_from(facts, config), facts
 
@@ -81,17 +81,6 @@ def _of_cores(threads: int, cores: int, others: float) -> Iterator[Finding]:
                       f"cores: {cores}, threads of torch: {threads}{given}",
                       cost="threads that wait for each other" if threads > cores else "cores stand idle",
                       do=f"set OMP_NUM_THREADS={cores}, or leave it unset")
-
-
-def parameters_of(config: RunConfig, vocabulary: int) -> int:
-    """Parameters of the model, both sides having this vocabulary."""
-    if config.task == "classification":
-        return sum(p.numel() for p in build_classifier(config.model, vocabulary, 2).parameters())
-    if config.task == "reading":
-        reader = build_reader(config.model, vocabulary, separator=EOS, unknown=UNK)
-        return sum(p.numel() for p in reader.parameters())
-    model = build(config.model, vocabulary, vocabulary, shared=config.tokenizer.shared)
-    return sum(p.numel() for p in model.parameters())
 
 
 def processor_features() -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import platform
 import shutil
@@ -18,6 +17,7 @@ from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.config.effects import LANGUAGES, differences_in_training
 from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
+from pellucid.data.claims import lock
 from pellucid.data.reading import Texts
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
@@ -39,13 +39,12 @@ def held(folder: Path, how: int, refusal: str) -> Iterator[TextIO]:
 
     Raises:
         ConfigError: the refusal; another process holds it.
+        OutputError, and a PellucidWarning: as `lock`.
     """
-    with (folder / ".lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, how | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigError(refusal, where=str(folder), fix="wait for it, or give another --out") from error
-        yield lock
+    with (folder / ".lock").open("a") as file:
+        if not lock(file.fileno(), folder / ".lock", how):
+            raise ConfigError(refusal, where=str(folder), fix="wait for it, or give another --out")
+        yield file
 
 
 def read_config(folder: Path) -> RunConfig:
@@ -166,10 +165,13 @@ def tokenizer_options(config: RunConfig) -> TokenizerConfig:
     return config.tokenizer
 
 
-def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Callable[[str], None]) -> Tokenizers:
-    """The run's tokenizers: those it has, else those that the configuration names, else trained now on `pairs`."""
+def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Callable[[str], None],
+                       is_first: bool = True) -> Tokenizers:
+    """The run's tokenizers: those it has, else those that the configuration names, else trained now on `pairs`; of
+    several ranks the first one writes."""
     place = folder / "tokenizer"
-    if place.exists() and (config.train.initialize_from is None or has_begun(folder)):  # else copied anew
+    is_settled = config.train.initialize_from is None or has_begun(folder) or not is_first
+    if place.exists() and is_settled:  # else copied anew
         return load_tokenizers(place)
     options = tokenizer_options(config)
     say(f"tokenizer: {options.path or f'training {options.kind}'}")

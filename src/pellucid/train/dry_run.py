@@ -4,9 +4,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from pellucid.config import RunConfig
 from pellucid.data.splits import open_splits
-from pellucid.model.build import build, build_classifier, check
+from pellucid.data.tokenizers.interface import EOS, UNK
+from pellucid.model.build import build, build_classifier, build_reader, check
 from pellucid.train.initialize import source_of
 from pellucid.train.unseen import check_unseen
 
@@ -38,9 +41,16 @@ def dry_run(config: RunConfig, folder: Path) -> dict[str, Any]:
     if source is not None:
         sizes = [source.tokenizers.source.size, source.tokenizers.target.size]
         shared = source.tokenizers.shared
+    return report | {"parameters": parameters_of(config, *sizes, shared=shared)}
+
+
+def parameters_of(config: RunConfig, source_vocab: int, target_vocab: int, *, shared: bool) -> int:
+    """Parameters of the model with vocabularies of these sizes; a classifier has two labels."""
+    model: nn.Module
     if config.task == "classification":
-        model = build_classifier(config.model, sizes[0], 2)
-        report["parameters"] = sum(p.numel() for p in model.parameters())
+        model = build_classifier(config.model, source_vocab, 2)
+    elif config.task == "reading":
+        model = build_reader(config.model, source_vocab, separator=EOS, unknown=UNK)
     else:
-        report["parameters"] = sum(p.numel() for p in build(config.model, *sizes, shared=shared).parameters())
-    return report
+        model = build(config.model, source_vocab, target_vocab, shared=shared)
+    return sum(p.numel() for p in model.parameters())

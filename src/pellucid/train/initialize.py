@@ -32,14 +32,14 @@ def source_of(config: RunConfig) -> Run | None:
 
     Raises:
         CheckpointError: no such run, nothing trained in it yet, or it is damaged.
-        ConfigError: a classifier cannot become seq2seq; its tokenizer or model is configured otherwise, or cannot
-            do what is asked of it.
+        ConfigError: a classifier or a reader cannot become seq2seq; its tokenizer or model is configured otherwise, or
+            cannot do what is asked of it.
     """
     if config.train.initialize_from is None:
         return None
     source = load(config.train.initialize_from)
-    if source.config.task == "classification" and config.task == "seq2seq":
-        raise ConfigError("a seq2seq run cannot start from a classifier", where=_KEY,
+    if source.config.task != "seq2seq" and config.task == "seq2seq":
+        raise ConfigError("a seq2seq run cannot start from a classifier or a reader", where=_KEY,
                           why="it has no decoder and no target vocabulary", fix="start from a seq2seq run")
     _check_tokenizer(config, source.tokenizers.config)
     check_tokenizers(config, source.tokenizers)
@@ -77,15 +77,16 @@ def _check_model(config: RunConfig, source: Run) -> None:
                           why="; ".join(differing), fix=f"use the model section of {source.folder / 'config.yaml'}")
 
 
-def initialize_from(source: Run, model: nn.Module, tokenizers: Tokenizers, out: Path,
+def initialize_from(source: Run, model: nn.Module, tokenizers: Tokenizers, out: Path | None,
                     say: Callable[[str], None]) -> None:
-    """Copies the weights of `source` into `model`, and writes which into `out`/initialized_from.json.
+    """Copies the weights of `source` into `model`, and writes which into `out`/initialized_from.json; None: another
+    rank writes.
 
     Raises:
         ConfigError: a tensor is missing on one side, or has another shape.
     """
     whole = source.config.task != "classification" or source.tokenizers.labels == tokenizers.labels
-    whole = whole and type(source.model) is type(model)
+    whole = whole and (isinstance(source.model, type(model)) or isinstance(model, type(source.model)))
     theirs = dict(source.model.named_parameters())
     ours = dict(model.named_parameters())
     taken = {name for name in theirs.keys() | ours.keys() if whole or name.startswith(_ENCODER)}
@@ -97,14 +98,15 @@ def initialize_from(source: Run, model: nn.Module, tokenizers: Tokenizers, out: 
         raise ConfigError(f"{len(wrong)} tensors do not fit those of {source.folder}", where=_KEY, why=listed + more,
                           fix=f"use the model section of {source.folder / 'config.yaml'}")
     fill(model, {name: theirs[name] for name in taken})
-    if whole and (source.folder / IMPORTED).is_dir():  # what was imported and trained on can still go back
-        with output_errors(out):
-            shutil.copytree(source.folder / IMPORTED, out / IMPORTED, dirs_exist_ok=True)
     new = sorted(ours.keys() - taken)
     best = read_json(source.folder / "best.json")
-    write_json(out / STARTED, {
-        "run": str(source.folder), "checkpoint": best["checkpoint"], "step": best["step"],
-        "sha256": sha256(source.folder / "checkpoints" / best["checkpoint"] / "model.safetensors"),
-        "taken": len(taken), "new": new})
+    if out is not None:
+        if whole and (source.folder / IMPORTED).is_dir():  # what was imported and trained on can still go back
+            with output_errors(out):
+                shutil.copytree(source.folder / IMPORTED, out / IMPORTED, dirs_exist_ok=True)
+        write_json(out / STARTED, {
+            "run": str(source.folder), "checkpoint": best["checkpoint"], "step": best["step"],
+            "sha256": sha256(source.folder / "checkpoints" / best["checkpoint"] / "model.safetensors"),
+            "taken": len(taken), "new": new})
     what = "all weights" if whole else f"the encoder and its embedding ({len(new)} tensors begin anew)"
     say(f"initialized from {source.folder} ({best['checkpoint']}): {what}")

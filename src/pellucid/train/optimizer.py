@@ -80,7 +80,8 @@ def _muon(trained: list[nn.Parameter], momenta: list[Tensor], group: dict[str, A
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
-    """The optimizer over all parameters; weight decay spares biases and norms. The rate is set at each step."""
+    """The optimizer over all parameters; weight decay spares what has one dimension, such as biases and norms. The rate
+    is set at each step."""
     decoupled, rule = OPTIMIZERS[config.optimizer]
     parameters = list(model.parameters())
     inner = {id(p) for p in _matrices_of_layers(model)} if rule != "adam" else set()

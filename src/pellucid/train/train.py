@@ -23,7 +23,7 @@ from pellucid.data.splits import RECORD, Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError, DataError
 from pellucid.files import make_folder, read_json, remove_leftovers, write_json
-from pellucid.kernels.compiled import use_kernels
+from pellucid.kernels.compiled import chosen, use_kernels
 from pellucid.model.build import check
 from pellucid.nn.initialization import seed_of
 from pellucid.precision import keep_primitives, resolve
@@ -108,6 +108,8 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
             if before is not None:
                 change_length(session, before, out, extend)
             settle(session)
+            if session.learner.progress.step < session.steps:  # a run that has ended was made where it was made
+                remember_environment(session, out)
         introduce(session, out)
         signals = stack.enter_context(stop_on_signals(world))
         with at_work(session.learner), told_of(session), drawn_at_end(session):
@@ -172,7 +174,7 @@ def open_data(config: RunConfig, out: Path, reporter: Reporter, world: World = A
     splits = open_splits(config, out)
     if not has_begun(out):
         check_unseen(config, splits)
-    tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
+    tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say, world.is_first)
     check_tokenizers(config, tokenizers)
     splits = with_passages(splits, config, out)
     corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
@@ -187,12 +189,12 @@ def open_session(config: RunConfig, out: Path, data: Data, source: Run | None, r
     train_config, (splits, tokenizers, corpora), device = config.train, data, world.device
     model = build_model(config, tokenizers, seed_of(config.seed, "weights")).to(device)
     if source is not None:
-        initialize_from(source, model, tokenizers, out, reporter.say)
+        initialize_from(source, model, tokenizers, out if world.is_first else None, reporter.say)
     examples = training_examples(corpora["train"], tokenizers, config)
     batches = Batches(examples, train_config.batch_tokens, train_config.batch_sentences, config.seed)
     first, steps = batches[0], steps_of(config, batches.per_epoch)
     precision = resolve(train_config.precision, device)
-    kernels = use_kernels(device, train_config.kernels == "auto")
+    use_kernels(device, train_config.kernels == "auto")
     require_same(world, {"configuration": json.dumps(to_mapping(config)), "precision": precision,
                          "version of pellucid": version("pellucid"), "version of torch": torch.__version__})
     objective = parallelize(Objective(model, train_config), world, train_config.shard)
@@ -201,16 +203,25 @@ def open_session(config: RunConfig, out: Path, data: Data, source: Run | None, r
         config=config, model=model, objective=objective, world=world, optimizer=make_optimizer(model, train_config),
         average=MovingAverage(model, train_config.ema_decay) if train_config.ema_decay else None, batches=batches,
         schedule=schedule_of(config, steps), precision=precision, device=device, workers=workers)
-    if world.is_first:
-        worlds = worlds_of(out, world, reporter.say)
-        write_environment(out, config, {"device": str(device), "precision": precision, "kernels": kernels,
-                                        "workers": workers.count, "threads": workers.all_threads, "worlds": worlds})
     every = train_config.validate_every or updates_in(config, batches.per_epoch)
     store = CheckpointStore(out, train_config.average_last, lambda step: step % every == 0 or step == steps)
     return Session(learner=learner, steps=steps, validate_every=every, store=store,
                    metrics=Metrics(out / "metrics.jsonl"), reporter=reporter,
                    validate=make_validation(learner, tokenizers, splits, corpora, reporter.say),
                    tracking=Tracking({}, out, {}, reporter.say))
+
+
+def remember_environment(session: Session, out: Path) -> None:
+    """Writes environment.json, by the first rank, before its first update; a change of ranks is told."""
+    learner = session.learner
+    worlds = worlds_of(out, learner.world, session.reporter.say)
+    before = environment_before(out).get("workers", learner.workers.count)
+    if learner.world.size == 1 and before != learner.workers.count:
+        session.reporter.say(f"workers: {before} before, {learner.workers.count} now; the same examples and rates, "
+                             "other dropout and sums that are rounded otherwise")
+    write_environment(out, learner.config, {
+        "device": str(learner.device), "precision": learner.precision, "kernels": chosen(),
+        "workers": learner.workers.count, "threads": learner.workers.all_threads, "worlds": worlds})
 
 
 def environment_before(out: Path) -> dict[str, Any]:
@@ -253,6 +264,8 @@ def restore(session: Session) -> None:
             session.reporter.say(f"checkpoint passed over: {error}")
     if failures and learner.progress.step == 0:
         raise failures[0]
+    if learner.progress.best_step and not store.path(learner.progress.best_step).exists():
+        learner.progress.best_score = None  # a later one, damaged since, was better
 
 
 def settle(session: Session) -> None:
@@ -260,8 +273,6 @@ def settle(session: Session) -> None:
     store, progress = session.store, session.learner.progress
     (store.run_folder / ENDED).unlink(missing_ok=True)
     session.metrics.rewind(progress.step, lambda event: belongs(session, event))
-    if progress.best_step and not store.path(progress.best_step).exists():  # a later one, damaged since, was better
-        progress.best_score = None
     if progress.step:
         point_to_checkpoints(session)
         store.prune(progress.step)
