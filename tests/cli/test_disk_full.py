@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,62 @@ def test_an_input_is_never_written_over(cli: Any, run: Path, classifier: Path, t
         cli("classify", classifier, "--input", path, "--output", output).says(2, "--output")
         cli("score", run, "--source", path, "--target", path, "--output", output).says(2, "--output")
     assert path.read_text() == "1 2\n"
+
+
+def fed_by(path: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """`pellucid WORDS < path`, in a process of its own."""
+    with path.open() as file:
+        return subprocess.run([sys.executable, "-m", "pellucid", *map(str, words)], stdin=file, capture_output=True,
+                              text=True, timeout=300, check=False)
+
+
+def test_an_input_that_is_standard_input_is_never_written_over(run: Path, classifier: Path, tmp_path: Path) -> None:
+    path, other = tmp_path / "text", tmp_path / "other"
+    for file in (path, other):
+        file.write_text("1 2\n")
+    (tmp_path / "link").symlink_to(path)
+    for words in (["translate", run, "--output", path], ["translate", run, "--input", "-", "--output", path],
+                  ["classify", classifier, "--output", tmp_path / "link"],
+                  ["score", run, "--source", other, "--target", "-", "--output", path]):
+        done = fed_by(path, *words)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert "--output is a file that is read" in done.stderr
+        assert path.read_text() == "1 2\n"
+
+
+def test_a_device_may_be_both_read_and_written(run: Path) -> None:
+    done = fed_by(Path(os.devnull), "translate", run, "--output", os.devnull)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_output_stays_where_the_input_cannot_be_read(cli: Any, run: Path, classifier: Path, tmp_path: Path) -> None:
+    output, good, bad = (tmp_path / name for name in ("output", "good", "bad"))
+    output.write_text("precious\n")
+    good.write_text("1 2\n3\n")
+    bad.write_bytes(b"1 2\n\xff\n")
+    for source, told in ((tmp_path / "none", "does not exist"), (bad, f"{bad}:2")):
+        for words in (["translate", run, "--input", source], ["classify", classifier, "--input", source],
+                      ["score", run, "--source", source, "--target", good]):
+            cli(*words, "--output", output).says(3, told)
+            assert output.read_text() == "precious\n"
+    for words in (["translate", run], ["classify", classifier]):
+        cli(*words, "--output", output, stdin=bad.read_bytes()).says(3, "standard input:2")
+        assert output.read_text() == "precious\n"
+
+
+@pytest.mark.parametrize("name", ["none", "bad"])
+def test_an_output_stays_where_what_goes_beside_the_input_cannot_be_read(cli: Any, run: Path, tmp_path: Path,
+                                                                         name: str) -> None:
+    output, good = tmp_path / "output", tmp_path / "good"
+    output.write_text("precious\n")
+    good.write_text("1 2\n3\n")
+    (tmp_path / "bad").write_bytes(b"1 2\n\xff\n")
+    for words in (["score", run, "--source", good, "--target", tmp_path / name],
+                  ["translate", run, "--input", good, "--prefix", tmp_path / name]):
+        cli(*words, "--output", output).says(3, str(tmp_path / name))
+        assert output.read_text() == "precious\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_on_a_full_disk_names_the_output(cli: Any, run: Path, tmp_path: Path) -> None:
+    cli("translate", run, "--output", "/dev/full", stdin="1 2\n").says(74, "the disk is full", "where: /dev/full")

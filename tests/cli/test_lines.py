@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import shutil
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pellucid.cli import lines
 
 ODD = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\t", "\0", "\ufeff", "日本",
        "😀", "e\u0301", "1", "2", "3", " "]
@@ -48,6 +51,29 @@ def test_empty_lines_stay_empty_and_in_place(cli: Any, run: Path, classifier: Pa
 def test_no_line_in_no_line_out(cli: Any, run: Path, classifier: Path) -> None:
     for verb, folder in (("generate", run), ("classify", classifier)):
         assert (cli(verb, folder).code, cli(verb, folder).out) == (0, "")
+
+
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
+def test_an_empty_file_is_empty_standard_input(cli: Any, run: Path, classifier: Path, tmp_path: Path,
+                                               content: bytes) -> None:
+    empty, out = tmp_path / "empty", tmp_path / "out"
+    empty.write_bytes(content)
+    for words in (["generate", run, "--input", empty], ["classify", classifier, "--input", empty],
+                  ["score", run, "--source", empty, "--target", empty],
+                  ["generate", run, "--input", empty, "--prefix", empty]):
+        out.write_text("older\n")
+        done = cli(*words, "--output", out)
+        assert (done.code, done.out, done.err, out.read_bytes()) == (0, "", "", b"")
+
+
+def test_what_is_loaded_is_frozen_once_however_many_blocks_there_are(cli: Any, run: Path, tmp_path: Path,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").write_text("1 2\n" * 7)
+    frozen = list[int]()
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    monkeypatch.setattr(lines, "LINES_AT_ONCE", 2)
+    assert cli("translate", run, "--input", tmp_path / "in").out.count("\n") == 7
+    assert len(frozen) == 1
 
 
 def test_a_byte_order_mark_is_no_text(cli: Any, run: Path, tmp_path: Path) -> None:
@@ -170,6 +196,7 @@ def test_score_reads_one_side_from_standard_input(cli: Any, run: Path, tmp_path:
     words = ("score", run, "--source", "-", "--target", tmp_path / "t")
     cli(*words, stdin="1\n" * 4).says(3, "fewer targets than lines of input", str(tmp_path / "t"))
     cli(*words, stdin="1\n" * 2).says(3, "more targets than lines of input", "3 lines, and the input 2")
+
 
 def test_what_is_generated_has_the_score_that_is_told(cli: Any, run: Path, tmp_path: Path) -> None:
     exactly = ("--decode.precision", "fp32")  # as it is scored

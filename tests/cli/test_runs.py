@@ -16,6 +16,7 @@ import pytest
 
 import pellucid
 from pellucid.cli import main
+from pellucid.runs import care, slim
 from pellucid.runs.care import free, waste_in
 from pellucid.train import loop
 
@@ -158,7 +159,10 @@ def test_leftovers_and_failed_starts_go(cli: Any, started: Path, copy: Path, tmp
     for folder in left[1:]:
         folder.mkdir()
         (folder / "model.safetensors").write_text("half")
-    for path in (*left, copy / ".tmp-mine"):
+    growing = copy / "checkpoints" / f".tmp-{'e' * 32}-step-00000040"
+    growing.mkdir()
+    (growing / "manifest.json").write_text("just now")  # its folder has not changed since it was named
+    for path in (*left, left[1] / "model.safetensors", left[2] / "model.safetensors", copy / ".tmp-mine", growing):
         path.touch()
         os.utime(path, (OLD, OLD))
     fresh = copy / f".tmp-{'d' * 32}-last.json"
@@ -167,6 +171,7 @@ def test_leftovers_and_failed_starts_go(cli: Any, started: Path, copy: Path, tmp
     assert not started.exists()
     assert not any(path.exists() for path in left)
     assert fresh.exists()
+    assert (growing / "manifest.json").exists()
     assert (copy / ".tmp-mine").exists()
 
 
@@ -185,6 +190,37 @@ def test_a_run_that_is_being_trained_is_passed_over(cli: Any, started: Path) -> 
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert f"{started} is being trained" in cli("runs", "clean", started, "--yes").out
     assert (started / "config.yaml").exists()
+
+
+def test_what_is_told_to_be_freed_is_what_went(cli: Any, started: Path, tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training begins between the look and the broom."""
+    folder = tmp_path / "few"
+    shutil.copytree(started, folder / "started")
+    left = folder / f".tmp-{'a' * 32}-slim"
+    left.write_text("half")
+    os.utime(left, (OLD, OLD))
+    waste, _ = waste_in(folder)
+    with (folder / "started" / ".lock").open("a") as lock:
+        def looked_at(folder: Path) -> tuple[list[care.Waste], list[str]]:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return waste, []
+
+        monkeypatch.setattr(care, "waste_in", looked_at)
+        said = cli("runs", "clean", folder, "--yes").out.splitlines()
+        assert (said[-2].endswith("can be freed"), said[-1]) == (True, "freed 4 bytes")
+        assert not left.exists()
+        (one,) = (one for one in waste if one.path == folder / "started")
+        assert free(one) == 0
+    assert one.bytes == slim.size_of(folder / "started") > 0
+    assert free(one) == one.bytes
+    assert not (folder / "started").exists()
+
+
+def test_a_file_that_goes_while_sizes_are_summed_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("four")
+    monkeypatch.setattr(slim, "all_files", lambda folder: [folder / "gone", folder / "a"])
+    assert slim.size_of(tmp_path) == 4
 
 
 def test_nobody_to_ask(cli: Any, started: Path) -> None:
@@ -225,7 +261,7 @@ def test_what_has_become_of_a_start_is_looked_at_before_it_goes(cli: Any, copy: 
         shutil.copy(copy / name, start / name)
     (waste,), _ = waste_in(tmp_path / "runs")
     shutil.copytree(copy, start, dirs_exist_ok=True)
-    free(waste)
+    assert free(waste) == 0
     assert pellucid.load(start).generate(["1 2 3"]) == pellucid.load(copy).generate(["1 2 3"])
 
     stray = start / "checkpoints" / "step-00000002"

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -337,6 +338,24 @@ def test_only_the_last_few_are_kept(folder: Path, empty: Path, monkeypatch: pyte
             patch.setattr(kept, "_CODE", [str(number)])
             load(folder).generate(TEXTS)
     assert len(list(empty.rglob("weights"))) == 3
+
+
+def test_what_another_process_packs_stays_and_what_it_left_goes(folder: Path, empty: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    load(folder).generate(TEXTS)
+    (place,) = empty.iterdir()
+    packed, left = (place / f".tmp-{letter * 32}-{'0' * 32}" for letter in "ab")
+    for scratch, seconds in ((packed, 3500.0), (left, 3700.0)):
+        scratch.mkdir()
+        (scratch / "weights").write_bytes(b"half")
+        os.utime(scratch, (time.time() - seconds,) * 2)
+    for number in range(4):
+        with monkeypatch.context() as patch:
+            patch.setattr(kept, "_CODE", [str(number)])
+            load(folder).generate(TEXTS)
+        assert (packed / "weights").read_bytes() == b"half"
+        assert not left.exists()
+    assert len([path for path in place.iterdir() if path != packed]) == 3  # whole ones
 
 
 def test_weights_that_are_replaced_in_between_are_neither_read_nor_kept(folder: Path, empty: Path,

@@ -39,8 +39,15 @@ def perturb(model: torch.nn.Module, scale: float = 0.3) -> None:
 
 @pytest.fixture(scope="session")
 def tokenizers() -> Callable[..., Tokenizers]:
-    """Trained on some lines; the keys of `TokenizerConfig`."""
+    """Trained on some lines, once for each choice of keys; the keys of `TokenizerConfig`."""
+    known: dict[str, Tokenizers] = {}
+
     def make(task: str = "seq2seq", **keys: Any) -> Tokenizers:
+        name = repr((task, sorted(keys.items())))
+        known[name] = known.get(name) or trained(task, keys)
+        return known[name]
+
+    def trained(task: str, keys: dict[str, Any]) -> Tokenizers:
         lines = sentences(400)
         config = TokenizerConfig(**{"vocab_size": 90, **keys})
         targets = lines[::-1] if task == "seq2seq" else [("good", "bad", "so so")[i % 3] for i in range(len(lines))]

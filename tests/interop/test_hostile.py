@@ -85,9 +85,12 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (lambda f: (f / WEIGHTS).write_bytes(b""), "cannot be read"),
     "a pickle": (pickled, "pickle"), "a link to nothing": (dangling, "no weights"),
     "a path that climbs": (indexed("../../etc/passwd"), "index"), "no path": (indexed(3), "index"),
+    "a list of paths": (indexed(["a"]), "index"), "a path of keys": (indexed({}), "index"),
     "a part that is missing": (indexed("other.safetensors"), "cannot be read"),
     "code of its own": (keys(auto_map={"AutoModel": "x.Y"}), "code of its own"),
     "another class": (keys(model_type="llama"), "'llama' cannot be imported"),
+    "a list of classes": (keys(model_type=["marian"]), "cannot be imported"), "a class of keys": (
+        keys(model_type={"a": 1}), "cannot be imported"),
     "a class of many languages": (keys(model_type="m2m_100"), "no tokens of languages"),
     "no width": (keys(d_model=None), "d_model"), "a width of text": (keys(d_model="64"), "d_model"),
     "a huge width": (keys(d_model=2**60), "d_model"),
@@ -129,6 +132,12 @@ def test_one_clear_error(name: str, folder: Path, tmp_path: Path, capsys: pytest
 
 def test_what_is_whole_is_imported(folder: Path, tmp_path: Path) -> None:
     assert import_run(folder, tmp_path / "run").what == "MarianMTModel"
+
+
+@pytest.mark.parametrize("named", [5, {"a": 1}, "MarianMTModel", [], None])
+def test_what_is_said_of_the_architecture_decides_nothing(named: object, folder: Path, tmp_path: Path) -> None:
+    keys(architectures=named)(folder)
+    assert import_run(folder, tmp_path / "run").what == "marian"
 
 
 def test_no_folder(tmp_path: Path) -> None:

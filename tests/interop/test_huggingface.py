@@ -160,6 +160,14 @@ def test_what_is_written(random_run: Any) -> None:
     assert math.isclose(generation["length_penalty"], 0.6)
 
 
+def test_a_draw_and_a_shortest_output_go_along(random_run: Any) -> None:
+    run = random_run(decode={"min_length": 7, "max_length": 30, "sample": True, "beam_size": 1, "temperature": 0.7})
+    export(run, run.parent / "drawn")
+    generation = json.loads((run.parent / "drawn" / "generation_config.json").read_text())
+    assert (generation["min_length"], generation["do_sample"], generation["temperature"]) == (8, True, 0.7)
+    transformers.GenerationConfig(**generation).validate(strict=True)
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"position": "rotary"}, "model.position rotary"), ({"position": "alibi"}, "model.position alibi"),
     ({"norm": "stdnorm"}, "model.norm stdnorm"), ({"residual": "none"}, "model.residual none"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from tests.interop.conftest import perturb, sentences
 
 import pellucid
+from pellucid.errors import PellucidWarning
 from pellucid.interop import importing
 from pellucid.interop.families import family_of
 from pellucid.interop.foreign_tokenizer import read_tokenizer
@@ -189,6 +191,32 @@ def test_a_translator_is_the_same(kind: str, configuration: str, keys: dict[str,
     assert said == expected
 
 
+@pytest.mark.parametrize(("kind", "configuration", "keys"), SEQ2SEQ[:3], ids=[k for k, _, _ in SEQ2SEQ[:3]])
+def test_its_search_comes_along(kind: str, configuration: str, keys: dict[str, Any], foreign: Foreign,
+                                tmp_path: Path) -> None:
+    folder, theirs = foreign(kind, configuration, keys)
+    search = {"max_length": 13, "min_length": 9, "no_repeat_ngram_size": 2}
+    more = {"num_beams": 4, "length_penalty": 2.0, "repetition_penalty": 1.2, "do_sample": False}
+    (folder / "generation_config.json").write_text(json.dumps(search | more))
+    notes = import_run(folder, tmp_path / "run").notes
+    assert any("repetition_penalty 1.2, length_penalty 2.0, which" in note for note in notes)
+    run = pellucid.load(tmp_path / "run")
+    decode = run.config.decode
+    assert (decode.max_length, decode.min_length, decode.no_repeat_ngram, decode.beam_size) == (12, 8, 2, 4)
+    if "Marian" in kind:
+        same_positions(theirs, run.model)
+    texts, config = sentences(60, 2), theirs.config
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    batch = tokenizer(texts, return_tensors="pt", padding=True, return_token_type_ids=False)
+    silent = sorted({config.decoder_start_token_id, config.pad_token_id} - {config.eos_token_id})
+    generated = theirs.generate(**batch, num_beams=1, do_sample=False, forced_bos_token_id=None,
+                                forced_eos_token_id=None, suppress_tokens=silent, **search)
+    options = replace(decode, beam_size=1, precision="fp32")
+    said = [list(one.tokens) for one in run.generate(texts, options=options)]
+    assert said == [[tokenizer.convert_ids_to_tokens(int(i)) for i in until(row[1:], config)] for row in generated]
+    assert min(map(len, said)) >= 8
+
+
 def until(ids: torch.Tensor, config: Any) -> list[int]:
     """Ids before the end."""
     kept = []
@@ -212,3 +240,19 @@ def test_a_classifier_is_the_same(kind: str, configuration: str, keys: dict[str,
             batch = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
             wanted = theirs(**batch).logits.softmax(-1)[0]
         torch.testing.assert_close(torch.tensor(list(found.probabilities.values())), wanted, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(("kind", "configuration", "keys"), CLASSIFIERS, ids=[kind for kind, _, _ in CLASSIFIERS])
+def test_a_text_that_is_too_long_to_classify_is_cut_as_theirs(kind: str, configuration: str, keys: dict[str, Any],
+                                                              foreign: Foreign, tmp_path: Path) -> None:
+    """Before its end, which stays."""
+    folder, theirs = foreign(kind, configuration, keys)
+    import_run(folder, tmp_path / "run")
+    run, text = pellucid.load(tmp_path / "run"), " ".join(sentences(60, 3))
+    with pytest.warns(PellucidWarning, match="line 1 loses "):
+        (found,) = run.classify([text])
+    batch = transformers.AutoTokenizer.from_pretrained(folder)(
+        text, return_tensors="pt", return_token_type_ids=False, truncation=True, max_length=run.config.model.max_length)
+    with torch.no_grad():
+        wanted = theirs(**batch).logits.softmax(-1)[0]
+    torch.testing.assert_close(torch.tensor(list(found.probabilities.values())), wanted, rtol=0, atol=2e-6)

@@ -22,7 +22,9 @@ from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data.batching import pad
 from pellucid.data.source_ids import source_ids
+from pellucid.data.tokenizers.interface import BOS
 from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
+from pellucid.nn.dropout import Dropout
 from pellucid.runs.checkpoint import load_weights
 from pellucid.runs.run import Run
 from pellucid.train import train as train_run
@@ -124,6 +126,21 @@ def test_it_classifies(labels: Run) -> None:
             expected = labels.model(pad([row])[0]).softmax(-1)[0].tolist()
         assert list(one.probabilities.values()) == pytest.approx(expected, abs=1e-5)
     assert labels.classify([]) == []
+
+
+def test_a_run_in_training_mode_classifies_without_dropout(trained: dict[str, Path], labels: Run) -> None:
+    run, texts = pellucid.load(trained["labels"]), ["1 1 2", "1 2 1", "5 4 3"]
+    model = run.model.train()
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.p = 0.5
+    ids = torch.tensor([[BOS, *run.tokenizers.source.encode(texts[0])]])
+    assert not torch.equal(model(ids), model(ids))
+    assert run.classify(texts) == run.classify(texts) == labels.classify(texts)
+    assert model.training
+    model.eval()
+    run.classify(texts)
+    assert not model.training
 
 
 def test_the_wrong_task_is_told(copy: Run, labels: Run) -> None:

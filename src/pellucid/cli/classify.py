@@ -28,11 +28,11 @@ class Classify:
 def main(program: str, words: Sequence[str]) -> int:
     """Classifies block by block."""
     arguments = parse(Classify, program, words)
-    from pellucid.cli.lines import answer_lines, other_than
+    from pellucid.cli.lines import STANDARD_INPUT, answer_lines, other_than
     from pellucid.cli.remarks import marks, remarks
     from pellucid.runs.run import load
 
-    other_than(arguments.output, arguments.input)
+    other_than(arguments.output, arguments.input or STANDARD_INPUT)
     run = load(arguments.run)
 
     def answers(block: list[str], first: int) -> Iterator[str]:

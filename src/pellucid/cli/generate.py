@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import tyro
@@ -42,7 +43,7 @@ class Generate:
     beam_size: int | None = None
     """hypotheses kept at each step, and --n-best at least; 1 is greedy"""
     n_best: int | None = None
-    """hypotheses told for each line; more than 1 gives that many lines: line number, score, text, tab between"""
+    """hypotheses told for each line; more than 1 gives up to that many lines: line number, score, text, tab between"""
     sample: bool = False
     """draw at random in place of searching for the best"""
     prefix: Path | None = None
@@ -65,10 +66,10 @@ def main(program: str, words: Sequence[str]) -> int:
     refuse_other_keys(program, overrides)
     if arguments.input is not None and arguments.input.is_dir():
         return _answer_folder(arguments.input, program, arguments, overrides)
-    from pellucid.cli.lines import Beside, answer_lines, other_than
+    from pellucid.cli.lines import STANDARD_INPUT, Beside, answer_lines, other_than
     from pellucid.cli.remarks import remarks
 
-    other_than(arguments.output, arguments.input, arguments.prefix)
+    other_than(arguments.output, arguments.input or STANDARD_INPUT, arguments.prefix)
     run, options = _opened(arguments, overrides)
     if arguments.prefix is not None and not arguments.prefix.exists():
         raise DataError("the file of prefixes does not exist", where=str(arguments.prefix),
@@ -120,6 +121,7 @@ def _answers(run: Run, options: DecodeConfig, as_json: bool, note: Callable[[int
     from pellucid.cli.remarks import marks
 
     scores = as_json or options.n_best > 1  # whether they are told
+    is_frozen = Event()
 
     def answers(block: list[str], first: int) -> Iterator[str]:
         starts = None if prefixes is None else prefixes.take(len(block))
@@ -134,7 +136,9 @@ def _answers(run: Run, options: DecodeConfig, as_json: bool, note: Callable[[int
                 yield from (f"{number}\t{h.score:.4f}\t{_one_line(h.text)}" for h in one.hypotheses)
             else:
                 yield _one_line(one.text)
-        gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
+        if not is_frozen.is_set():
+            is_frozen.set()
+            gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
 
     return answers
 

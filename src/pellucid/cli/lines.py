@@ -3,15 +3,16 @@
 import codecs
 import contextlib
 import io
+import os
 import select
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO, cast
+from typing import cast
 
-from pellucid.data.text_lines import MAX_LINE_BYTES, read_lines
+from pellucid.data.text_lines import MAX_LINE_BYTES, lines_if_any
 from pellucid.errors import ConfigError, DataError, OutputError
 from pellucid.files import output_errors
 
@@ -30,12 +31,46 @@ def answer_lines(source: Path | None, output: Path | None,
         DataError, OutputError: as of `blocks_of_lines`; the output cannot be written.
     """
     first = 0
-    with _open_output(output) as file:
+    with _Output(output) as written:
         for block in blocks_of_lines(source):
-            for line in answers(block, first):
-                print(line, file=file)
-            file.flush()
+            written.write(answers(block, first))
             first += len(block)
+
+
+class _Output:
+    """The file to write, or standard output; a file stays as it was until there is something to write.
+
+    Raises:
+        OutputError: the file cannot be written; now, or at any line.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._file = path, cast("io.TextIOWrapper", sys.stdout) if path is None else None
+        if self._file is not None:
+            self._file.reconfigure(encoding="utf-8", errors="backslashreplace")
+        elif path is not None and (path.is_file() or not path.exists()):
+            with output_errors(path):
+                path.open("a").close()
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Writes all of them, which are out when this returns."""
+        ready = [f"{line}\n" for line in lines]  # whose errors are no errors of writing
+        with contextlib.nullcontext() if self._path is None else output_errors(self._path):
+            if self._file is None and self._path is not None:
+                self._file = self._path.open("w", encoding="utf-8", newline="\n")
+            assert self._file is not None
+            self._file.writelines(ready)
+            self._file.flush()
+
+    def __enter__(self) -> "_Output":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.write([])  # nothing was asked: nothing is answered
+        if self._path is not None and self._file is not None:
+            with contextlib.suppress(OSError):  # all of it is out, or it has been told what is not
+                self._file.close()
 
 
 def checked(text: str, where: str) -> str:
@@ -53,16 +88,20 @@ def checked(text: str, where: str) -> str:
 
 
 def blocks_of_lines(path: Path | None) -> Iterator[list[str]]:
-    """The lines of a file or of standard input (None or "-"), many at a time; as many as are there, where they come
-    slowly: each by itself when a person types them.
+    """The lines of a file, of a pipe or of standard input (None or "-"), many at a time; as many as are there, where
+    they come slowly: each by itself when a person types them.
 
     Raises:
         DataError: no such file, bytes that are no UTF-8 (file, line and byte are named), or a line of more than
             MAX_LINE_BYTES.
         OutputError: standard input is closed.
     """
+    if path is not None and path.is_fifo():
+        with path.open("rb") as pipe:
+            yield from _as_they_come(pipe, str(path), _PATIENCE)
+        return
     if path is not None and path != STANDARD_INPUT:
-        lines = read_lines(str(path))
+        lines = lines_if_any(str(path))
         while block := list(islice(lines, LINES_AT_ONCE)):
             yield block
         return
@@ -71,10 +110,11 @@ def blocks_of_lines(path: Path | None) -> Iterator[list[str]]:
     is_typed = sys.stdin.isatty()
     if is_typed:
         print("type a line of text and press Enter: it is answered at once; Ctrl-D ends", file=sys.stderr, flush=True)
-    yield from _as_they_come(cast("io.BufferedReader", sys.stdin.buffer), 0.0 if is_typed else _PATIENCE)
+    stream = cast("io.BufferedReader", sys.stdin.buffer)
+    yield from _as_they_come(stream, "standard input", 0.0 if is_typed else _PATIENCE)
 
 
-def _as_they_come(stream: io.BufferedReader, patience: float) -> Iterator[list[str]]:
+def _as_they_come(stream: io.BufferedReader, name: str, patience: float) -> Iterator[list[str]]:
     """Blocks of lines; one ends when it is full, or `patience` seconds after its first line came if no more is there
     then. Nothing is read ahead of what is there, so that fast input fills its pipe while a block is answered."""
     block: list[str] = []
@@ -83,6 +123,7 @@ def _as_they_come(stream: io.BufferedReader, patience: float) -> Iterator[list[s
         if block and not _has_more(stream, begun + patience - time.monotonic()):
             yield block
             block = []
+        _has_more(stream)  # a pipe that does not block would seem to have ended
         read = stream.read1(_BYTES_AT_ONCE)  # all that is there, or the next that comes
         is_over = not read
         *lines, rest = (rest + read).split(b"\n")
@@ -93,12 +134,12 @@ def _as_they_come(stream: io.BufferedReader, patience: float) -> Iterator[list[s
             lines.pop()
         if len(rest) > MAX_LINE_BYTES:
             raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB",
-                            where=f"standard input:{number + len(lines) + 1}")
+                            where=f"{name}:{number + len(lines) + 1}")
         for line in lines:
             if not block:
                 begun = time.monotonic()
             number += 1
-            block.append(_decode(line, number))
+            block.append(_decode(line, f"{name}:{number}"))
             if len(block) == LINES_AT_ONCE:
                 yield block
                 block = []
@@ -106,19 +147,19 @@ def _as_they_come(stream: io.BufferedReader, patience: float) -> Iterator[list[s
         yield block
 
 
-def _has_more(stream: io.BufferedReader, seconds: float) -> bool:
-    """Whether there is something to read, or its end, within so many seconds."""
+def _has_more(stream: io.BufferedReader, seconds: float | None = None) -> bool:
+    """Whether there is something to read, or its end, within so many seconds; None: waits until there is."""
     try:
-        return bool(select.select([stream], [], [], max(0.0, seconds))[0])
+        return bool(select.select([stream], [], [], None if seconds is None else max(0.0, seconds))[0])
     except io.UnsupportedOperation:  # it lies in memory, and nothing will ever come
         return True
 
 
-def _decode(line: bytes, number: int) -> str:
+def _decode(line: bytes, where: str) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError("the text is not UTF-8", where=f"standard input:{number}",
+        raise DataError("the text is not UTF-8", where=where,
                         why=f"byte {error.start + 1} of the line is 0x{line[error.start]:02x}",
                         fix="convert it, with iconv for instance") from error
 
@@ -131,7 +172,8 @@ class Beside:
     """
 
     def __init__(self, path: Path, what: str) -> None:
-        self._path, self._what, self._lines, self._taken = path, what, read_lines(str(path)), 0
+        self._path, self._what, self._taken = path, what, 0
+        self._lines = chain.from_iterable(blocks_of_lines(path))
 
     def take(self, count: int) -> list[str]:
         """The next ones.
@@ -160,27 +202,19 @@ class Beside:
 
 
 def other_than(output: Path | None, *inputs: Path | None) -> None:
-    """Refuses to write over a file that is being read.
+    """Refuses to write over a file that is being read; "-" is standard input.
 
     Raises:
         ConfigError: the output is one of the inputs.
     """
-    for path in inputs:
-        if output is not None and path is not None and output.exists() and path.exists() and output.samefile(path):
+    if output is None or not output.is_file():  # a device may be both
+        return
+    written = output.stat()
+    for path in (path for path in inputs if path is not None):
+        try:
+            read = os.fstat(0) if path == STANDARD_INPUT else path.stat()
+        except (OSError, ValueError):  # whoever reads it will say what is wrong with it
+            continue
+        if os.path.samestat(read, written):
             raise ConfigError("--output is a file that is read", where=str(path), why="it would be emptied first",
                               fix="give another --output")
-
-
-@contextlib.contextmanager
-def _open_output(path: Path | None) -> Iterator[TextIO]:
-    """The file to write, or standard output.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
-    if path is None:
-        cast("io.TextIOWrapper", sys.stdout).reconfigure(encoding="utf-8", errors="backslashreplace")
-        yield sys.stdout
-        return
-    with output_errors(path), path.open("w", encoding="utf-8", newline="\n") as file:
-        yield file

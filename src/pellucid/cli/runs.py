@@ -133,10 +133,9 @@ def _clean(arguments: Clean) -> int:
         print(f"{in_words(total)} can be freed" if waste else "there is nothing to free", flush=True)
     if not waste or arguments.dry_run or not (arguments.yes or _agreed(total, arguments.json)):
         return 0
-    for one in waste:
-        free(one)
+    freed = sum(free(one) for one in waste)
     if not arguments.json:
-        print(f"freed {in_words(total)}")
+        print(f"freed {in_words(freed)}")
     return 0
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from pellucid.cache import bound, cache_folder, lasts, note_use, tell_of_damage
+from pellucid.cache import bound, cache_folder, is_scratch, lasts, note_use, tell_of_damage
 from pellucid.engine.frozen import LONGEST, Frozen, Refusal, read, save
 from pellucid.errors import OutputError
 from pellucid.files import remembered_sha256, remove_leftovers
@@ -22,6 +22,7 @@ from pellucid.kernels.compiled import Library, find_library
 
 LONGEST_SOURCE = 2048  # tokens; what is longer is not searched with kept weights
 _MOST = 3  # kept of one run and precision
+_UNUSED = 3600.0  # seconds after which what another process packs is taken for forgotten
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # where there is one, torch decides what computes
 _SETTINGS = ("ONEDNN_", "DNNL_")  # variables that change what a precision means
 
@@ -86,9 +87,10 @@ class KeptWeights:
         self._tried = True
         with contextlib.suppress(OutputError, OSError):
             if remembered_sha256(self._weights) == self._sha256:
-                remove_leftovers(self._all)
+                remove_leftovers(self._all, unused=_UNUSED)
                 save(frozen(self._longest, LONGEST), self._place)
-                for old in sorted(self._all.iterdir(), key=os.path.getmtime)[:-_MOST]:
+                whole = [path for path in self._all.iterdir() if not is_scratch(path)]
+                for old in sorted(whole, key=os.path.getmtime)[:-_MOST]:
                     shutil.rmtree(old, ignore_errors=True)
                 bound()
 

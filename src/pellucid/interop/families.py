@@ -137,7 +137,7 @@ def family_of(fields: Fields) -> tuple[str, Family]:
         CheckpointError: none of those that can be imported.
     """
     kind = fields.values.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(f"model_type {str(kind)[:40]!r} cannot be imported", where=str(fields.where),
                               why=f"those that can are {', '.join(FAMILIES)}")
-    return str(kind), FAMILIES[str(kind)]
+    return kind, FAMILIES[kind]

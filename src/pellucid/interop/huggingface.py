@@ -135,10 +135,12 @@ def classifier_json(run: Run, vocabulary: int, positions: int) -> dict[str, Any]
 def generation_config(config: RunConfig) -> dict[str, Any]:
     """The content of generation_config.json: the run's own search, as far as theirs knows it."""
     decode = config.decode
+    draws = {"temperature": decode.temperature, "top_k": decode.top_k, "top_p": decode.top_p}
     return {"decoder_start_token_id": BOS, **_SPECIALS, "suppress_tokens": [PAD, BOS], "num_beams": decode.width,
             "num_return_sequences": 1, "early_stopping": "never" if decode.width > 1 else False,
-            "length_penalty": decode.length_penalty, "max_length": decode.max_length + 1, "do_sample": False,
-            "no_repeat_ngram_size": decode.no_repeat_ngram}
+            "length_penalty": decode.length_penalty, "max_length": decode.max_length + 1,
+            "min_length": decode.min_length + 1 if decode.min_length else 0, "do_sample": decode.sample,
+            "no_repeat_ngram_size": decode.no_repeat_ngram} | (draws if decode.sample else {})
 
 
 def notes_of(kind: str, config: RunConfig) -> tuple[str, ...]:

@@ -24,6 +24,9 @@ from pellucid.runs.format import IMPORTED
 from pellucid.runs.run import build_model
 from pellucid.runs.tensors import shapes_of
 
+_OTHER_SEARCH = {"do_sample": False, "repetition_penalty": 1.0, "encoder_no_repeat_ngram_size": 0, "num_beam_groups": 1,
+                 "diversity_penalty": 0.0, "penalty_alpha": 0.0}  # what is not here, and the value that changes nothing
+
 
 @dataclass(frozen=True)
 class Imported:
@@ -63,8 +66,10 @@ def import_run(folder: Path, out: Path, languages: str | None = None) -> Importe
         fields, foreign, pair)
     rows = _rows(fields, family, foreign, _size(theirs), pair)
     tokenizers = foreign.tokenizers(rows, labels)
+    search = folder / "generation_config.json"
+    told = read_mapping(search) if search.is_file() else {}
     config = RunConfig(task="classification" if labels else "seq2seq", data=_data(pair), tokenizer=tokenizers.config,
-                       model=model, train=TrainConfig(), decode=_decode(folder, model))
+                       model=model, train=TrainConfig(), decode=_decode(told, model))
     try:
         weights = to_ours(fields, theirs, model, rows)
         weights = weights if pair is None else pair.weights(weights, rows)
@@ -79,13 +84,12 @@ def import_run(folder: Path, out: Path, languages: str | None = None) -> Importe
     except (IndexError, KeyError, RuntimeError) as error:  # of tensors that are missing or have other shapes
         raise CheckpointError("the tensors are not those that config.json describes", where=str(folder),
                               why=str(error)[:200]) from error
-    what = str((fields.values.get("architectures") or [kind])[0])[:80]
-    origin = {"what": what, "from": folder.name, "files": {path.name: sha256(path) for path in sorted(folder.iterdir())
-                                                           if path.is_file()}}
+    files = {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
+    origin = {"what": fields.architecture, "from": folder.name, "files": files}
     way = returning.way_of(config.model, rows, None if pair is None else pair.language(rows))
     write_run(config, tokenizers, weights, origin, out,
               lambda place: returning.keep(folder, place / IMPORTED, theirs, weights, way))
-    return Imported(what, sum(p.numel() for p in built.parameters()), _notes(kind, pair))
+    return Imported(fields.architecture, sum(p.numel() for p in built.parameters()), _notes(kind, pair, told))
 
 
 def _data(pair: Pair | None) -> DataConfig:
@@ -133,18 +137,27 @@ def _labels(fields: Fields) -> tuple[str, ...]:
     return tuple(str(label) for label in labels)
 
 
-def _decode(folder: Path, model: ModelConfig) -> DecodeConfig:
-    """Their search, where it is told; lengths are bounded by learned positions."""
-    path = folder / "generation_config.json"
-    told = read_mapping(path) if path.is_file() else {}
-    beams, longest = told.get("num_beams"), told.get("max_length")
-    most = model.max_length if model.position == "learned" else 10_000
-    return DecodeConfig(beam_size=beams if type(beams) is int and 0 < beams <= 1000 else 1, length_penalty=0.0,
-                        max_length=min(longest - 1 if type(longest) is int and longest > 1 else 256, most))
+def _decode(told: Mapping[str, Any], model: ModelConfig) -> DecodeConfig:
+    """Their search, as far as ours is the same; lengths are bounded by learned positions, and theirs count the token
+    that an output begins with."""
+    def number(key: str, default: int, most: int) -> int:
+        value = told.get(key)
+        return min(value if type(value) is int and value > 0 else default, most)
+
+    longest = number("max_length", 257, (model.max_length if model.position == "learned" else 10_000) + 1) - 1
+    return DecodeConfig(beam_size=number("num_beams", 1, 1000), length_penalty=0.0, max_length=max(longest, 1),
+                        min_length=number("min_length", 1, longest + 1) - 1,
+                        no_repeat_ngram=number("no_repeat_ngram_size", 0, longest))
 
 
-def _notes(kind: str, pair: Pair | None) -> tuple[str, ...]:
+def _notes(kind: str, pair: Pair | None, told: Mapping[str, Any]) -> tuple[str, ...]:
     notes = []
+    other = [f"{key} {told[key]}"[:60] for key, plain in _OTHER_SEARCH.items()
+             if told.get(key, plain) not in (plain, None)]
+    if told.get("num_beams", 1) != 1 and told.get("length_penalty", 1.0):
+        other.append(f"length_penalty {told.get('length_penalty', 1.0)}"[:60])
+    if other:
+        notes.append(f"its generation_config.json asks for {', '.join(other)}, which is otherwise here, and left out")
     if pair is not None and pair.tokens is not None:
         notes.append(f"the run translates from {pair.codes[0]} into {pair.codes[1]}; for another pair import it again")
         if pair.is_behind:

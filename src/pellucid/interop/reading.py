@@ -79,13 +79,13 @@ def weight_files(folder: Path) -> list[Path]:
         return [folder / WEIGHTS]
     if (folder / INDEX).is_file():
         named = read_mapping(folder / INDEX).get("weight_map")
-        names = set(named.values()) if isinstance(named, dict) else set()
+        names = list(named.values()) if isinstance(named, dict) else []
         wrong = [name for name in names if not isinstance(name, str) or Path(name).name != name]
         if wrong or not names:
             raise CheckpointError("the index of the weights is damaged", where=str(folder / INDEX),
                                   why=f"it names {str(wrong[0])[:80]!r}, which is no file beside it" if wrong else
                                   "it names no files")
-        return sorted(folder / str(name) for name in names)
+        return sorted({folder / str(name) for name in names})
     if folder.is_dir() and any(path.match(pattern) for path in folder.iterdir() for pattern in _PICKLES):
         raise CheckpointError("the weights are in a pickle or another format, and those are not opened here",
                               where=str(folder), why="a pickle can run any code when it is read",
@@ -103,6 +103,12 @@ class Fields:
 
     def __init__(self, values: dict[str, Any], where: Path) -> None:
         self.values, self.where = values, where
+
+    @property
+    def architecture(self) -> str:
+        """The class that it names, or its family."""
+        named = self.values.get("architectures")
+        return str(named[0] if isinstance(named, list) and named else self.values["model_type"])[:80]
 
     def number(self, key: str, default: int | None = None) -> int:
         """A whole number from 1 on."""

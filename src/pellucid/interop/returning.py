@@ -87,11 +87,10 @@ def export(run: Run, folder: Path, out: Path) -> Written:
         _check_model(model, ModelConfig(**about["model"]))
         theirs = to_theirs(their, ours, model, rows, kept, about["tensors"])
         _check(ours, swapped(to_ours(their, theirs, model, rows), about["language"]), rows)
-        named = (about["tensors"], their.values.get("architectures") or [their.values["model_type"]])
+        names, what = about["tensors"], their.architecture
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
         raise CheckpointError("what the way back needs is damaged", where=str(origin), why=str(error)[:200]) from error
-    exact = Lazily(named[0], lambda name: _found(theirs[name], rounding[name]) if name in rounding else theirs[name])
-    what = str(named[1][0])[:80]
+    exact = Lazily(names, lambda name: _found(theirs[name], rounding[name]) if name in rounding else theirs[name])
     with new_folder(out) as place:
         for name in _FILES:
             if (origin / name).is_file():

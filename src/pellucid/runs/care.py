@@ -22,7 +22,7 @@ from pellucid.errors import CheckpointError, UserError
 from pellucid.files import MANIFEST, check_folder, read_json, write_folder
 from pellucid.runs.folder import ENDED, read_config
 from pellucid.runs.format import AVERAGE, MOMENTS
-from pellucid.runs.slim import MARK, plain_files, size_of
+from pellucid.runs.slim import MARK, all_files, plain_files, size_of
 
 State = Literal["running", "finished", "interrupted", "not begun", "slim copy", "unreadable"]
 _SIGNS = (".lock", "checkpoints", "environment.json", "tokenizer")  # one of them beside config.yaml: a run
@@ -169,12 +169,14 @@ def waste_in(folder: Path) -> tuple[list[Waste], list[str]]:
     return found, passed
 
 
-def free(waste: Waste) -> None:
-    """Takes it away, unless a training is there, or has made something of it meanwhile."""
+def free(waste: Waste) -> int:
+    """Takes it away, unless a training is there, or has made something of it meanwhile; the bytes that went."""
     run = next((place for place in (waste.path, *waste.path.parents) if (place / ".lock").exists()), None)
     with contextlib.suppress(BlockingIOError), held(run) if run is not None else contextlib.nullcontext():
         if waste.is_waste():
             waste.remove()
+            return waste.bytes
+    return 0
 
 
 def _is_failed_start(run: Path) -> bool:
@@ -242,8 +244,12 @@ def _leftovers(folder: Path) -> list[Path]:
     """What a killed writer left in a folder, some time ago."""
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir()
-                  if is_scratch(path) and time.time() - path.lstat().st_mtime > _LEFT)
+    found = []
+    for path in filter(is_scratch, sorted(folder.iterdir())):
+        with contextlib.suppress(FileNotFoundError):  # its writer has put it in place meanwhile
+            if time.time() - max(one.lstat().st_mtime for one in (path, *all_files(path))) > _LEFT:
+                found.append(path)
+    return found
 
 
 def _leftover(path: Path) -> Waste:

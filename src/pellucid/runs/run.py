@@ -186,24 +186,24 @@ class Run:
         import torch
 
         from pellucid.data.batching import pad
+        from pellucid.model.stepper import evaluating
 
         self._must_be("classification", "classify")
         model, limit = cast("Classifier", self._loaded()), self.config.model.max_length
         encoded = source_ids(list(texts), self.tokenizers, True)
         warn_of_cuts({first + number: len(ids) for number, ids in enumerate(encoded)}, limit)
         unknown = unknown_parts(self.tokenizers.source, texts, encoded)
-        rows = [np.asarray(ids[:limit], dtype=np.int32) for ids in encoded]
-        results: list[Classified | None] = [None] * len(rows)
-        device = model.head_2.weight.device
+        rows = [np.asarray(shorten(ids, limit), dtype=np.int32) for ids in encoded]
+        results, device = dict[int, Classified](), model.head_2.weight.device
         for group in length_groups([len(row) for row in rows], self.config.decode.batch_tokens):
             ids, real = pad([rows[i] for i in group])
-            with torch.inference_mode():
+            with evaluating(model), torch.inference_mode():
                 logits = model(ids.to(device), None if real is None else real.to(device))
             for i, row in zip(group, logits.softmax(-1).tolist(), strict=True):
                 probabilities = dict(zip(self.tokenizers.labels, row, strict=True))
                 label = max(probabilities, key=probabilities.__getitem__)
                 results[i] = Classified(label, probabilities, max(0, len(encoded[i]) - limit), unknown[i])
-        return [result for result in results if result is not None]
+        return [results[i] for i in range(len(rows))]
 
     def score(self, sources: Sequence[str], targets: Sequence[str], cut: bool = False, first: int = 0) -> list[Scored]:
         """How probable each target is, given its source.

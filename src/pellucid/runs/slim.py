@@ -4,6 +4,7 @@ It is a run folder like any other, with the chosen checkpoint alone and without 
 itself, in export.json, that it is a copy and what it lacks.
 """
 
+import contextlib
 import os
 import shutil
 from collections import Counter
@@ -144,7 +145,11 @@ def all_files(folder: Path) -> list[Path]:
 
 def size_of(folder: Path) -> int:
     """The bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in all_files(folder))
+    total = 0
+    for path in all_files(folder):
+        with contextlib.suppress(FileNotFoundError):  # its writer has put it in place meanwhile
+            total += path.stat().st_size
+    return total
 
 
 def refuse_slim(folder: Path) -> None:
