@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.kernels.reach import FUNCTIONS, Reach
-from tests.kernels.ways import WAYS, Way
+from tests.kernels.ways import DRIVERS, WAYS, Way
 
 from pellucid.kernels.compiled import NAMES
 from pellucid.kernels.levels import LEVELS
@@ -43,8 +43,8 @@ def test_the_kernels_tests_pass(way: Way) -> None:
     name = next(name for name, each in WAYS.items() if each is way)
     told = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-rs", "-p", "no:cacheprovider", "-p", "tests.kernels.ways", *TESTS,
-         "-k", LEFT_OUT], cwd=ROOT, env=os.environ | {"PELLUCID_WAY": name}, capture_output=True, text=True,
-        check=False)
+         "-k", LEFT_OUT], cwd=ROOT, env=os.environ | {"PELLUCID_WAY": name, "PELLUCID_CACHE": str(DRIVERS.parent)},
+        capture_output=True, text=True, check=False)
     said = told.stdout + told.stderr
     assert told.returncode == 0, said
     assert not re.search("Sanitizer|runtime error|SKIPPED", said), said
