@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -85,6 +86,9 @@ def test_a_budget_of_tokens_or_minutes_becomes_steps_once(study: Make, tmp_path:
     assert [line.split(":")[0] for line in said[8:12]] == [f"measuring cell {i} of 4" for i in range(1, 5)]
     assert said[4].split(": ")[1].split(", r")[0] == said[11].split(": ")[1].split(", r")[0]  # there and back
     assert with_budget(timed, cells_of(timed), 1, tmp_path, said.append) == first
+    more = dataclasses.replace(timed, seeds=(0, *timed.seeds))
+    assert [cell.config.train.steps for cell in with_budget(more, cells_of(more), 1, tmp_path, said.append)] == [
+        cell.config.train.steps for cell in first]
     assert len(said) == 4 + 5 * 4
     assert all(cell.config.train.steps >= 1 for cell in first)
 

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,14 @@ from pellucid.ablate.cells import cells_of
 from pellucid.ablate.outcome import Outcome, write_outcome
 from pellucid.ablate.report import write_report
 from pellucid.ablate.scales import unit_of
-from pellucid.ablate.study import MEASURED, TEST_SCORES, VALIDATION_SCORES, Study, read_study
+from pellucid.ablate.study import MEASURED, TEST_SCORES, Study, read_study
 from pellucid.cli import main
 from pellucid.config.reader import merge
 from pellucid.studies import study_names
 
 Make = Callable[..., Study]
 PAGE = Path(__file__).resolve().parents[2] / "docs/studies.md"
-EVERY = [*(f"validation.{score}" for score in VALIDATION_SCORES[:4]),
+EVERY = [*(f"validation.{score}" for score in ("loss", "perplexity", "bleu", "exact")),
          *(f"test.{score}" for score in TEST_SCORES["seq2seq"]), *MEASURED]
 
 
@@ -69,6 +70,21 @@ def check_report(study: Study, out: Path) -> None:
         assert (out / name).stat().st_size > 0
 
 
+def test_a_report_can_be_made_when_the_runs_are_gone(study: Make, tmp_path: Path) -> None:
+    """And says of each machine that there was."""
+    made, out = study({"seeds": [1, 2], "factors": {"model.n_heads": [2, 1]}, "metrics": ["validation.loss"]}), tmp_path
+    planned = pretend_that_it_ran(made, out)
+    for one, machine in ((planned[0], "a laptop"), (planned[1], "a server")):
+        path = one.folder / "environment.json"
+        path.write_text(path.read_text().replace("none", machine))
+    write_report(made, cells_of(made), planned, "pellucid ablate", out, {})
+    told = (out / "report.md").read_text(encoding="utf-8")
+    assert "a laptop, 1 thread a run, fp32 products; also with pellucid 0, torch 0, a server" in told
+    shutil.rmtree(out / "runs")
+    write_report(made, cells_of(made), planned, "pellucid ablate", out, {})
+    assert "in a folder that is gone" in (out / "report.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", [*study_names(), "heads.yaml"])
 def test_a_study_comes_to_its_report(name: str, tmp_path: Path) -> None:
     path = tmp_path / "heads.yaml"
@@ -78,7 +94,9 @@ def test_a_study_comes_to_its_report(name: str, tmp_path: Path) -> None:
 
 
 def test_every_documented_metric_comes_to_the_report(study: Make, tmp_path: Path) -> None:
-    check_report(study({"metrics": EVERY, "seeds": [1, 2], "factors": {"model.n_heads": [2, 1]}}), tmp_path / "out")
+    decoded = merge(STUDY["common"], {"train": {"monitor": "exact"}})
+    check_report(study({"common": decoded, "metrics": EVERY, "seeds": [1, 2], "factors": {"model.n_heads": [2, 1]}}),
+                 tmp_path / "out")
     (told,) = re.findall(r"^\| `metrics` \|.*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     named = set(re.findall(r"`(\w+\.\w+|tokens_per_second|seconds)`", told))
     assert set(MEASURED) <= named <= {*EVERY, "test.accuracy", "test.macro_f1"}

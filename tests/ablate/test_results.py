@@ -137,6 +137,14 @@ def test_a_cell_that_is_the_baseline_again_costs_no_verdict(study: Make, tmp_pat
     assert not results(made, nearly)["wide"].is_baseline_again
 
 
+@pytest.mark.parametrize(("steps", "is_again"), [((5, 9), False), ((5, 5), True)])
+def test_cells_that_both_diverged_are_one_model_only_if_they_did_alike(steps: tuple[int, int], is_again: bool,
+                                                                      two: Study, tmp_path: Path) -> None:
+    runs = [(one, Outcome(diverged=Divergence(steps[not one.cell.is_baseline], "the loss is not finite", "")))
+            for one in planned_of(two, tmp_path)]
+    assert results(two, runs)["position none"].is_baseline_again == is_again
+
+
 def test_losses_of_different_vocabularies_are_not_compared(study: Make, tmp_path: Path) -> None:
     made = study({"factors": {"tokenizer.kind": ["word", "character"]}})
     runs = [(one, outcome(one, extra=0.01 * one.config.seed)) for one in planned_of(made, tmp_path)]

@@ -106,6 +106,8 @@ def test_flags_hold_for_all_cells_and_factors_stand_above_them(study: Make) -> N
     ({"budget": {"steps": 0}}, "above 0"), ({"budget": {"step": 3}}, "did you mean budget.steps"),
     ({"seeds": []}, "seeds must be"), ({"seeds": [1, 1]}, "seeds must be"), ({"seeds": ["one"]}, "whole number"),
     ({"metrics": []}, "metrics must be"), ({"metrics": ["validation.los"]}, "did you mean validation.loss"),
+    ({"metrics": ["validation.accuracy"]}, "unknown key"), ({"metrics": ["validation.exact"]}, "unknown key"),
+    ({"factors": {"data.source_language": ["en", "de"]}}, "two cells of the study are the same"),
     ({"metrics": ["twice.exact"]}, "unknown key twice.exact"), ({"metrics": ["test.accuracy"]}, "unknown key"),
     ({"baseline": {"model.positions": "none"}}, "did you mean baseline.model.position"),
     ({"baseline": {"model.position": "rotary"}}, "choose sinusoidal, none"),
@@ -174,11 +176,23 @@ def test_ter_is_computed_where_a_study_wants_it_alone(study: Make, tmp_path: Pat
     (planned, *_) = plan(made, cells_of(made), tmp_path)
     assert planned.commands["test"][-2:] == ["--without", "ter"]
     trained = Outcome(trained={"step": 1}, scores={"test": {"exact": 1.0}})
-    assert trained.lacks(planned.test_sets) == []
+    assert planned.lacks(trained) == []
     made = study({"metrics": ["test.exact", "test.ter_lowercase"]})
     (planned, *_) = plan(made, cells_of(made), tmp_path)
     assert "--without" not in planned.commands["test"]
-    assert trained.lacks(planned.test_sets) == ["test"]
+    assert planned.lacks(trained) == ["test"]
+
+
+def test_a_further_test_set_of_the_same_name_is_another_one(study: Make, tmp_path: Path) -> None:
+    def first(longest: int) -> Planned:
+        made = study({"tests": {"long": {"max_length": longest}}, "metrics": ["long.exact"]})
+        return plan(made, cells_of(made), tmp_path)[0]
+
+    done = Outcome(trained={"step": 1}, scores={"long": {"exact": 1.0}})
+    assert first(30).lacks(done) == first(60).lacks(done) == []  # by a version that noted none
+    done = dataclasses.replace(done, tests=first(30).tests)
+    assert first(30).lacks(done) == []
+    assert first(60).lacks(done) == ["long"]
 
 
 def test_further_test_sets_are_written_once_and_are_as_told(study: Make, tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ def test_mistakes(cli: Any, tiny: Path) -> None:
     cli("plan", tiny, "--memory", "plenty").says(2, "--memory", "8GiB")
     cli("plan", tiny, "--model.position", "nonsense").says(2, "model.position", "sinusoidal")
     cli("plan", "no-such-recipe").says(2, "no-such-recipe")
+    cli("plan", tiny, "--retrieval.k", "2").says(2, "passages", "--retrieval.from none")
 
 
 def test_a_run_of_many_ranks_is_planned_for_one_process_too(cli: Any, tiny: Path) -> None:

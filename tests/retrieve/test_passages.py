@@ -65,6 +65,8 @@ def test_marks_are_places_in_the_text(question: str, text: str) -> None:
     ("战国无双是谁", "在战国，无双与战国无双。", ["战国", "无双", "战国无双"]),
     ("的", "我的书", ["的"]), ("我的", "的我", []),
     ("abc", "see ＡＢＣ!", ["ＡＢＣ"]), ("file", "the ﬁle", ["ﬁle"]), ("é", "caf e\u0301", ["e\u0301"]),
+    ("οδος", "ΟΔΟΣ", ["ΟΔΟΣ"]), ("ΟΔΟΣ", "η οδος", ["οδος"]), ("가나", "\u1100\u1161\u1102\u1161", [
+        "\u1100\u1161\u1102\u1161"]), ("ガス", "ｶﾞｽ", ["ｶﾞｽ"]),
     ("2 km", "2 ㎞ away", ["2", "㎞"]), ("", "text", []), ("text", "", [])])
 def test_what_is_marked(question: str, text: str, marked: list[str]) -> None:
     assert [text[start:end] for start, end in marks(question, text)] == marked

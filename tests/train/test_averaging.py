@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from pellucid.ablate.outcome import trained_scores
 from pellucid.runs.run import load
 from pellucid.train import train as train_run
 from pellucid.train.averaging import MovingAverage, mean_of
@@ -70,6 +72,8 @@ def test_the_best_of_average_and_checkpoints_is_pointed_to_with_its_own_score(tm
         summary = train_through(config, out)
         best = json.loads((out / "best.json").read_text())
         assert (best["checkpoint"], best["score"]) == (summary["best"], summary["score"])
+        told = trained_scores(out, summary)
+        assert (told["loss"], told["perplexity"]) == pytest.approx((best["score"], math.exp(best["score"])))
         metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         seen = min(line["loss"] for line in metrics if line["event"] == "validation")
         run = load(out)

@@ -1,8 +1,9 @@
 """Everything that a study will run, known before anything does: each run's configuration, folder and commands."""
 
+import hashlib
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -27,6 +28,7 @@ class Planned:
     Attributes:
         folder: the run folder.  outcome: the file that says what it came to.  log: what its processes said.
         commands: the words of each stage by name, in order: "train", then the test sets.
+        tests: a digest of what each further test set is.
     """
 
     cell: Cell
@@ -35,6 +37,7 @@ class Planned:
     outcome: Path
     log: Path
     commands: dict[str, list[str]]
+    tests: dict[str, str]
 
     @property
     def name(self) -> str:
@@ -47,6 +50,10 @@ class Planned:
         slow = () if self.config.task == "classification" else (SLOW,)
         return {stage: () if "--without" in words else slow for stage, words in self.commands.items()
                 if stage != "train"}
+
+    def lacks(self, outcome: Outcome) -> list[str]:
+        """The stages that are still to do, where it has come so far."""
+        return outcome.lacks(self.test_sets, self.tests)
 
     def read(self) -> Outcome:
         """What it has come to so far."""
@@ -70,7 +77,9 @@ def _planned(study: Study, cell: Cell, config: RunConfig, out: Path) -> Planned:
         files = [f"--{side}={path_of_test(out, test, side)}" for side in ("source", "target")] if test != "test" else []
         without = ["--without", SLOW] if config.task == "seq2seq" and not study.wants(SLOW) else []
         commands[test] = ["pellucid", "evaluate", str(folder), "--json", *own.words(), *without, *files]
-    return Planned(cell, config, folder, out / "outcomes" / f"{name}.json", out / "logs" / f"{name}.txt", commands)
+    return Planned(cell, config, folder, out / "outcomes" / f"{name}.json", out / "logs" / f"{name}.txt", commands,
+                   {test: hashlib.sha256(repr(asdict(made)).encode()).hexdigest()[:12]
+                    for test, made in study.tests.items()})
 
 
 def path_of_test(out: Path, test: str, side: str) -> Path:
@@ -138,7 +147,11 @@ def with_budget(study: Study, cells: list[Cell], jobs: int, out: Path, say: Call
         return cells
     path = out / "steps.json"
     steps: dict[str, int] = read_json(path) if path.exists() else {}
-    keys = {cell.label: key_of(cell.config, study.budget) for cell in cells}
+    keys = {cell.label: key_of(with_seed(cell.config, 0), study.budget) for cell in cells}  # seeds may be added
+    for cell in cells:
+        before = key_of(cell.config, study.budget)  # as older versions called it
+        if before in steps:
+            steps.setdefault(keys[cell.label], steps[before])
     fresh = [cell for cell in cells if keys[cell.label] not in steps]
     seeds = [study.seeds[i % len(study.seeds)] for i in range(ROUNDS)] if study.budget.minutes is not None else ()
     for label, measured in calibrate(fresh, jobs, say, seeds).items():

@@ -49,7 +49,8 @@ def cells_of(study: Study) -> list[Cell]:
         if label in {other.label for other in cells}:
             raise ConfigError(f"two cells of the study are called {label}", where="factors",
                               fix="give a level of one of them another name")
-        same = next((other for other in cells if other.config == cell.config), None)
+        key = key_of(cell.config, study.budget)
+        same = next((other for other in cells if key_of(other.config, study.budget) == key), None)
         if same is not None:
             raise ConfigError(f"two cells of the study are the same: {same.label}, and {label}", where="factors",
                               why="they resolve to one configuration", fix="leave one of them out")

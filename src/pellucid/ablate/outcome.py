@@ -35,6 +35,7 @@ class Outcome:
         trained: the summary of `pellucid train`; None until it is done.
         diverged: set instead, where training met a number that is not finite.
         scores: by data ("validation", "test", a further test set), of the weights that training chose.
+        tests: by further test set, which one of its name it was (agenda.py), where that was noted.
         seconds: by stage, from the start of its process to the end.
         threads, at_once: of its process, and how many runs shared the machine; speed depends on them.
     """
@@ -42,20 +43,23 @@ class Outcome:
     trained: dict[str, Any] | None = None
     diverged: Divergence | None = None
     scores: dict[str, Scores] = field(default_factory=dict)
+    tests: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     threads: int = 0
     at_once: int = 1
 
-    def lacks(self, test_sets: Mapping[str, Sequence[str]]) -> list[str]:
+    def lacks(self, test_sets: Mapping[str, Sequence[str]], tests: Mapping[str, str]) -> list[str]:
         """The stages still to do: "train", then the test sets.
 
         Args:
             test_sets: by name, which of the scores that can be left out each must have.
+            tests: by name, which one it must be.
         """
         if self.diverged is not None:
             return []
         missing = [name for name, wanted in test_sets.items()
-                   if name not in self.scores or {*wanted} - self.scores[name].keys()]
+                   if name not in self.scores or {*wanted} - self.scores[name].keys()
+                   or self.tests.get(name) not in (None, tests.get(name))]
         return ([] if self.trained else ["train"]) + missing
 
     def value(self, metric: str) -> float | None:
@@ -98,11 +102,10 @@ def write_outcome(path: Path, outcome: Outcome) -> None:
 
 
 def trained_scores(folder: Path, summary: dict[str, Any]) -> Scores:
-    """The validation scores of the weights that training chose: those of their step, and the monitored one of an
-    average too."""
+    """The validation scores of the weights that training chose."""
     events = [event for event in read_metrics(folder / "metrics.jsonl") if event["event"] == "validation"]
     best = next((event for event in events if summary["best"] == f"step-{event['step']:08d}"), {})
-    monitored = {summary["monitor"]: summary["score"]}
+    monitored = {**summary.get("scores", {}), summary["monitor"]: summary["score"]}  # an average's are in no event
     if "loss" in monitored:
         monitored["perplexity"] = math.exp(min(summary["score"], 700.0))
     return finite({**best, **monitored})

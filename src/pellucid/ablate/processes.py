@@ -103,7 +103,7 @@ class Pool:
             raise Stopped(signals[0])
 
     def _lacks(self, planned: Planned) -> list[str]:
-        return self.outcomes[planned.outcome].lacks(planned.test_sets)
+        return planned.lacks(self.outcomes[planned.outcome])
 
     def _start(self, planned: Planned) -> None:
         stage = self._lacks(planned)[0]
@@ -138,7 +138,9 @@ class Pool:
             outcome = replace(outcome, trained=summary, threads=threads, at_once=self.jobs,
                               scores={**outcome.scores, "validation": trained_scores(planned.folder, summary)})
         else:
-            outcome = replace(outcome, scores={**outcome.scores, stage: evaluated_scores(told)})
+            outcome = replace(outcome, scores={**outcome.scores, stage: evaluated_scores(told)},
+                              tests=outcome.tests | {name: tests for name, tests in planned.tests.items()
+                                                     if name == stage})
         write_outcome(planned.outcome, outcome)
         if stage != "train":
             table_of(planned, stage).unlink(missing_ok=True)  # of fewer scores

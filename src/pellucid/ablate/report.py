@@ -10,6 +10,7 @@ from pellucid.ablate.calibrate import MEASUREMENT
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.figures import curves_of, forest, learning_curves, over_test_sets
 from pellucid.ablate.grid import Grid, grids_of
+from pellucid.ablate.outcome import Outcome
 from pellucid.ablate.results import Result, Run, results_of
 from pellucid.ablate.study import MEASURED, Study
 from pellucid.ablate.tables import Table, results_csv, tables_of
@@ -71,15 +72,22 @@ def _facts(study: Study, runs: Sequence[Run], command: str) -> list[tuple[str, s
              ("runs", f"{len(trained)} trained, {sum(o.diverged is not None for _, o in runs)} diverged, "
                       f"of {len(runs)}")]
     if trained:
-        planned, outcome = trained[0]
-        made = read_json(planned.folder / "environment.json")
-        threads = f"{outcome.threads} thread{'s' * (outcome.threads != 1)} a run"
-        facts.append(("made with", f"pellucid {made['pellucid']}, torch {made['packages']['torch']}, "
-                                   f"{made['processor']}, {threads}, {made['precision']} products"))
+        facts.append(("made with", "; also with ".join(dict.fromkeys(_made_with(*one) for one in trained))))
         at_once = sorted({o.at_once for _, o in trained})
         facts.append(("speed", f"measured with {' or '.join(map(str, at_once))} run{'s' * (at_once != [1])} at once"))
     facts.append(("written", time.strftime("%Y-%m-%d")))
     return [(name, value) for name, value in facts if value]
+
+
+def _made_with(planned: Planned, outcome: Outcome) -> str:
+    """Versions and the machine, as far as the run's folder still tells."""
+    threads = f"{outcome.threads} thread{'s' * (outcome.threads != 1)} a run"
+    path = planned.folder / "environment.json"
+    if not path.exists():
+        return f"{threads}, in a folder that is gone"
+    made = read_json(path)
+    return (f"pellucid {made['pellucid']}, torch {made['packages']['torch']}, {made['processor']}, {threads}, "
+            f"{made['precision']} products")
 
 
 def _paid(study: Study, trained: Sequence[Run]) -> str:

@@ -133,7 +133,7 @@ def _alone(cell: Cell, runs: Sequence[Run], operations: float | None) -> Result:
         max((pretraining_of(planned.folder) for planned, _ in runs), default=0),
         max((outcome.at_once for outcome in trained), default=1), {},
         {planned.config.seed: outcome.diverged for planned, outcome in runs if outcome.diverged is not None},
-        sum(bool(outcome.lacks(planned.test_sets)) for planned, outcome in runs))
+        sum(bool(planned.lacks(outcome)) for planned, outcome in runs))
 
 
 def _beside(result: Result, baseline: Result, by_cell: Mapping[str, Sequence[Run]]) -> Result:
@@ -158,9 +158,9 @@ def _costs(result: Result) -> dict[str, float | None]:
             "updates of pretraining": result.pretraining}
 
 
-def _outputs(runs: Sequence[Run]) -> dict[int, dict[str, dict[str, float]] | None]:
-    """By seed, every score of every run, to the last digit; None of one that diverged."""
-    return {planned.config.seed: None if outcome.diverged is not None else
+def _outputs(runs: Sequence[Run]) -> dict[int, dict[str, dict[str, float]] | Divergence]:
+    """By seed, every score of every run, to the last digit; of one that diverged, how."""
+    return {planned.config.seed: outcome.diverged if outcome.diverged is not None else
             {data: {name: value for name, value in found.items() if name not in _COUNTED}
              for data, found in outcome.scores.items()} for planned, outcome in runs}
 

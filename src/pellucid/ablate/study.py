@@ -21,7 +21,6 @@ from pellucid.studies import read_study_file
 
 Design = Literal["grid", "one_at_a_time"]
 
-VALIDATION_SCORES = ("loss", "perplexity", "bleu", "exact", "accuracy", "macro_f1")
 TEST_SCORES = {"seq2seq": ("bleu", "bleu_lowercase", "chrf", "chrf_lowercase", "ter", "ter_lowercase", "meteor",
                            "meteor_lowercase", "exact", "exact_lowercase", "perplexity", "nats_per_character"),
                "classification": ("accuracy", "macro_f1")}
@@ -209,7 +208,9 @@ def _test_set(name: str, keys: Any, config: RunConfig) -> Generated:
 
 def _check_metrics(metrics: tuple[str, ...], config: RunConfig, tests: list[str]) -> None:
     scores = TEST_SCORES[config.task]
-    known = [f"validation.{score}" for score in VALIDATION_SCORES] + list(MEASURED)
+    decoded = ("bleu", "exact") if config.train.monitor in ("bleu", "exact") else ()  # greedily, for the monitor's sake
+    of_validation = ("loss", "perplexity", *(decoded if config.task == "seq2seq" else scores))
+    known = [f"validation.{score}" for score in of_validation] + list(MEASURED)
     known += [f"{data}.{score}" for data in ("test", *tests) for score in scores]
     for metric in metrics:
         if metric not in known:

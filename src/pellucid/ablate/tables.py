@@ -165,7 +165,7 @@ def results_csv(study: Study, runs: Sequence[Run]) -> str:
                      "why", "run"])
     for planned, outcome in runs:
         trained, diverged = outcome.trained or {}, outcome.diverged
-        status = "diverged" if diverged else "missing" if outcome.lacks(planned.test_sets) else "done"
+        status = "diverged" if diverged else "missing" if planned.lacks(outcome) else "done"
         metrics = [*MEASURED, *(m for m in study.metrics if m not in MEASURED)]
         writer.writerow([planned.cell.label, *(planned.cell.levels[factor] for factor in factors), planned.config.seed,
                          status, *(trained.get(key, "") for key in ("step", "parameters", "source_tokens",

@@ -180,8 +180,7 @@ def flops_per_token(config: RunConfig, workload: Workload) -> float:
         learner = learner_of(_in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
         with FlopCounterMode(display=False) as counted:
             update(learner)
-    tokens = shape.sentences * (shape.source + (0 if workload.classes else shape.target))
-    return float(counted.get_total_flops()) / tokens
+    return float(counted.get_total_flops()) / (shape.sentences * (shape.source + shape.target))
 
 
 def count_launches(config: RunConfig, workload: Workload, shape: Shape) -> int:

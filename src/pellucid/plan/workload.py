@@ -24,7 +24,7 @@ from pellucid.data.splits import Pairs as SplitPairs
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import EOS
-from pellucid.errors import DataError
+from pellucid.errors import ConfigError, DataError
 from pellucid.runs.folder import tokenizer_options
 from pellucid.train.workers import Workers, choose_workers
 
@@ -94,9 +94,13 @@ def workload_of(config: RunConfig, say: Callable[[str], None], folder: Path | No
         folder: where data that is generated comes to lie, or lies already; one that goes again if left out.
 
     Raises:
-        UserError: the data or the tokenizer is there, and cannot be used.
+        UserError: the data or the tokenizer is there, and cannot be used; passages are to be read, too.
     """
     data = config.data
+    if config.retrieval.is_on:
+        raise ConfigError("passages are not planned for", where="retrieval",
+                          why="how long they are shows when they are looked for",
+                          fix="plan the plain model, with --retrieval.from none; a passage is one more row of source")
     if data.train is None and data.generated is None:
         return _assumed(config, "no training data is given")
     for address in filter(hub.is_address, data.train.paths if data.train is not None else ()):

@@ -61,7 +61,7 @@ def marks(question: str, text: str) -> list[tuple[int, int]]:
 
     Where no spaces are written, characters count where a pair of them is in the question, or one stands alone in it.
     """
-    asked = folded(question)
+    asked = folded(question).replace("ς", "σ")  # which letter ends a word, pieces do not know
     wanted = set(_words().findall(asked)) | set(re.findall(rf"(?=([{_CLASS}]{{2}}))", asked))
     wanted |= set(re.findall(rf"(?<![{_CLASS}])[{_CLASS}](?![{_CLASS}])", asked))
     plain, origin = _aligned(text)
@@ -86,13 +86,19 @@ def _is_unspaced(letter: str) -> bool:
 
 def _aligned(text: str) -> tuple[str, list[tuple[int, int]]]:
     """The text as it is compared, and for each character of that where what it came from starts and ends."""
-    starts = [i for i, letter in enumerate(text) if i == 0 or not unicodedata.combining(letter)]
+    starts = [i for i, letter in enumerate(text) if i == 0 or not _joins(letter)]
     letters, origin = list[str](), list[tuple[int, int]]()
     for start, end in itertools.pairwise([*starts, len(text)]):
-        made = folded(text[start:end])
+        made = folded(text[start:end]).replace("ς", "σ")
         letters.append(made)
         origin += [(start, end)] * len(made)
     return "".join(letters), origin
+
+
+def _joins(letter: str) -> bool:
+    """Whether NFKC may make one character of it and of what stands before it: marks, vowels and final consonants of
+    Hangul, the voicing of half-width kana."""
+    return bool(unicodedata.combining(unicodedata.normalize("NFKC", letter)[0])) or "\u1160" <= letter <= "\u11ff"
 
 
 @functools.cache

@@ -23,9 +23,10 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
         last = scores_at_end(session)[monitor]
         if score is None or is_better(monitor, last, score):
             score, best = last, progress.step
-    name, average = store.path(best).name, score_of_average(session)
-    if average is not None and not is_better(monitor, score, average):
-        name, score, best = AVERAGE, average, progress.step
+    name, average = store.path(best).name, scores_of_average(session)
+    scores: dict[str, float] = {monitor: score}
+    if average and not is_better(monitor, score, average[monitor]):
+        name, score, best, scores = AVERAGE, average[monitor], progress.step, average
     if learner.world.is_first:
         store.point_best(name, best, monitor, score)
     load_weights(learner.model, store.folder / name)
@@ -33,7 +34,7 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
     ended, why = how_ended(session)
     session.reporter.say(why)
     summary = {"run": str(out), "step": progress.step, "ended": ended, "why": why, "best": name, "monitor": monitor,
-               "score": score, "parameters": sum(p.numel() for p in learner.parameters),
+               "score": score, "scores": scores, "parameters": sum(p.numel() for p in learner.parameters),
                "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
                "seconds": round(progress.seconds, 1), "overhead": session.spent.overhead}
     if learner.world.is_first:
@@ -44,13 +45,13 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
     return summary
 
 
-def score_of_average(session: Session) -> float | None:
-    """The monitored score of the mean of the last checkpoints, which is written; None where there are fewer than two of
-    them, or none is wanted."""
+def scores_of_average(session: Session) -> dict[str, float]:
+    """The scores of the mean of the last checkpoints, which is written; none where there are fewer than two of them, or
+    none is wanted."""
     store, learner, train = session.store, session.learner, session.learner.config.train
     milestones = store.whole_milestones(session.reporter.say) if train.average_last > 1 else []
     if len(milestones) < 2:
-        return None
+        return {}
     if learner.world.is_first:
         store.save_average(mean_of(read_tensors(folder / WEIGHTS) for folder in milestones), learner.progress.step)
     learner.world.meet()
@@ -58,4 +59,4 @@ def score_of_average(session: Session) -> float | None:
     scores = session.validate(None)
     told = "  ".join(f"{key} {value:.3f}" for key, value in scores.items())
     session.reporter.say(f"average of the last {len(milestones)} checkpoints  validation  {told}")
-    return scores[train.monitor]
+    return scores
