@@ -123,10 +123,15 @@ def is_scratch(path: Path, of: Path | None = None) -> bool:
 
 
 def remove(one: Kept) -> None:
+    """Takes it away; see `remove_path`."""
+    remove_path(one.path)
+
+
+def remove_path(path: Path) -> None:
     """Takes it away in one step, so that who looks meanwhile finds all of it or nothing."""
     with contextlib.suppress(OSError):
-        aside = scratch_name(one.path)
-        one.path.replace(aside)
+        aside = scratch_name(path)
+        path.replace(aside)
         if aside.is_dir():
             shutil.rmtree(aside, ignore_errors=True)
         else:

@@ -229,6 +229,14 @@ def test_the_neighbours_of_a_sentence_change_no_bit(parts: dict[str, Any], preci
         assert apart == [together[i] for i in some]  # tokens and every log-probability
 
 
+def test_ids_may_be_a_part_of_a_table() -> None:
+    engine, options = engine_of("fp32", V), SearchOptions(beam_size=1, max_length=5)
+    table = torch.randint(4, V, (3, 8), generator=torch.Generator().manual_seed(5))
+    for part in (table[:, :1], table[:, ::3]):
+        assert search(engine, (part, None), 3, options, SPECIALS) == search(
+            engine, (part.contiguous(), None), 3, options, SPECIALS)
+
+
 def test_no_source_padding_and_wide_heads() -> None:
     for heads in (1, 2, 4):
         torch.manual_seed(2)

@@ -21,6 +21,7 @@ from pellucid.errors import PellucidWarning
 from pellucid.kernels import calls, levels
 from pellucid.kernels.compiled import NAMES, Library, find_library, use_kernels
 from pellucid.kernels.levels import LEVELS, levels_here, multiplies_bf16
+from pellucid.nn.layer_norm import LayerNorm
 from pellucid.precision import resolve
 
 COMPILER = """
@@ -104,6 +105,37 @@ def test_no_more_threads_than_processors_that_it_may_use(compiler: Compiler, mon
             assert library.most_threads == count
     finally:
         os.sched_setaffinity(0, before)
+
+
+def test_a_compiler_that_failed_is_not_asked_again_within_the_hour(compiler: Compiler) -> None:
+    compiler.knows_all_but("-std=c++17")
+    with pytest.warns(PellucidWarning, match=r"what is -std=c\+\+17\?"):
+        assert isinstance(find_anew(), str)
+    asked = compiler.log.read_text().count(" -c ") if compiler.log.exists() else 0
+    compiler.knows_all_but("-mnothing")  # it is not even asked
+    with pytest.warns(PellucidWarning, match=r"what is -std=c\+\+17\?"):
+        assert isinstance(find_anew(), str)
+    assert compiler.runs == 0
+    assert (compiler.log.read_text().count(" -c ") if compiler.log.exists() else 0) == asked
+    for note in (compiler.cache / "kernels").glob("*.failed"):
+        os.utime(note, (time.time() - 3601,) * 2)
+    assert isinstance(find_anew(), Library)
+
+
+def test_a_digest_that_is_no_text_is_none(compiler: Compiler) -> None:
+    assert isinstance(find_anew(), Library)
+    compiler.file.with_suffix(".sha256").write_bytes(b"\xff" * 64)
+    assert isinstance(find_anew(), Library)
+
+
+def test_what_has_begun_with_kernels_ends_with_them(compiled_kernels: None) -> None:
+    x = torch.randn(3, 8, requires_grad=True)
+    norm = LayerNorm(8)
+    out = norm(x)
+    use_kernels(torch.device("cpu"), False)
+    (found,) = torch.autograd.grad(out.square().sum(), x)
+    (expected,) = torch.autograd.grad(norm(x).square().sum(), x)
+    torch.testing.assert_close(found, expected)
 
 
 def test_what_was_compiled_once_is_taken_the_next_time(compiler: Compiler) -> None:

@@ -177,7 +177,7 @@ def _packed(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
     """ids [B, S], of which some are real, one row behind the other, and the length of each."""
     ids = ids.long()
     if real is None:
-        return ids.flatten(), torch.full((len(ids),), ids.shape[1])
+        return ids.flatten().contiguous(), torch.full((len(ids),), ids.shape[1])
     return ids[real], real.sum(1)
 
 

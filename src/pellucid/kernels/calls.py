@@ -20,16 +20,17 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 FLOATS = frozenset({torch.float32, torch.bfloat16, torch.float16})
 SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
-_functions: dict[str, Callable[..., Any]] = {}
+_functions: Mapping[str, Callable[..., Any]] = {}  # that serve now
+_latest = _functions  # that served last: what has begun with them ends with them, such as a backward pass
 _told = threading.local()  # how many threads the kernels have been told to take in this one
 
 
 def load(functions: Mapping[str, Callable[..., Any]]) -> None:
     """Uses these compiled functions from now on, by their names in C++ (see `compiled.Library`); torch's own, if there
     are none."""
-    global _told
-    _functions.clear()
-    _functions.update(functions)
+    global _functions, _latest, _told
+    _functions = dict(functions)
+    _latest = _functions or _latest
     _told = threading.local()
 
 
@@ -37,12 +38,13 @@ def load(functions: Mapping[str, Callable[..., Any]]) -> None:
 def rehearse(names: Iterable[str]) -> Iterator[None]:
     """Everything as if the functions of these names were loaded, and nothing computed by them: for tensors that have
     shapes and no data."""
-    before = dict(_functions)
+    global _functions, _latest, _told
+    before = _functions, _latest
     load(dict.fromkeys(names, _nothing))
     try:
         yield
     finally:
-        load(before)
+        (_functions, _latest), _told = before, threading.local()
 
 
 def _nothing(*arguments: Any) -> None:
@@ -106,8 +108,9 @@ def run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
 
 def call(name: str, *arguments: Any) -> None:
     """Calls a function by its name in C++."""
-    _take_threads(_functions)
-    _functions[name](*arguments)
+    functions = _latest
+    _take_threads(functions)
+    functions[name](*arguments)
 
 
 def caller() -> Callable[..., None]:

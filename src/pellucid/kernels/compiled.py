@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from ctypes import c_double, c_float, c_int64, c_uint32, c_void_p
@@ -28,6 +29,7 @@ from pellucid.kernels.levels import ATEN, HOLD, LEVELS, Level, cores, levels_her
 if TYPE_CHECKING:
     import torch
 
+_AN_HOUR = 3600.0  # seconds for which a compiler that failed is not asked again
 _FOLDER = Path(__file__).parent
 SHIPPED = _FOLDER / "shipped"  # what a wheel brings: a file for each level
 _SOURCES, _HEADERS = sorted(_FOLDER.glob("*.cpp")), sorted(_FOLDER.glob("*.h"))
@@ -195,10 +197,17 @@ def _compiled(level: Level, compiler: tuple[str, ...], cache: Path) -> Library:
     key = hashlib.sha256("\0".join(parts).encode() + version).hexdigest()[:32]
     path = cache / f"{key}.so"
     digest = sha256(path) if is_own(path) else None
+    failed = path.with_suffix(".failed")
     if digest is None or digest != _digest_beside(path):
+        if failed.exists() and time.time() - failed.stat().st_mtime < _AN_HOUR:
+            raise UserError(failed.read_text(errors="replace"))
         with tempfile.TemporaryDirectory() as folder:
             fresh = Path(folder) / "kernels.so"
-            compile_kernels(level, compiler, fresh)
+            try:
+                compile_kernels(level, compiler, fresh)
+            except subprocess.CalledProcessError as error:  # and would do so in each process
+                write_text(failed, _words(error))
+                raise
             digest = sha256(fresh)
             write_bytes(path, fresh.read_bytes())
         write_text(path.with_suffix(".sha256"), digest)
@@ -207,4 +216,4 @@ def _compiled(level: Level, compiler: tuple[str, ...], cache: Path) -> Library:
 
 def _digest_beside(path: Path) -> str | None:
     beside = path.with_suffix(".sha256")
-    return beside.read_text().strip() if beside.exists() else None
+    return beside.read_text(errors="replace").strip() if beside.exists() else None
