@@ -176,7 +176,7 @@ def test_a_run_names_its_parts_and_asks_for_them(tmp_path: Path, monkeypatch: py
     ("own.py", "def f(:\n", "own.py:1"),
     ("own.py", "import pellucid\npellucid.register('norm', 'layernorm', int)\n", "ships with pellucid"),
     ("own.txt", "", "this is no Python file"),
-    (None, "", "this is no Python file"),
+    (None, "", "the file does not exist"),
 ])
 def test_a_file_that_cannot_be_imported_is_one_screen(file: str | None, content: str, said: str, tmp_path: Path,
                                                       capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,8 +36,10 @@ def import_file(path: Path) -> None:
         ConfigError: it cannot be read, or fails; its own line is named.
     """
     global _origin
+    if not path.is_file():
+        raise ConfigError("the file does not exist", where=f"--import {path}", fix="give the path of a Python file")
     spec = importlib.util.spec_from_file_location(f"own_{path.stem}", path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if spec is None or spec.loader is None:
         raise ConfigError("this is no Python file", where=f"--import {path}", fix="give a file that ends in .py")
     _origin = Origin(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
     try:

@@ -143,8 +143,8 @@ class TestLabels:
             3, "two labels", "has 1")
 
     def test_a_run_of_the_other_task(self, cli: Any, run: Path, classifier: Path) -> None:
-        cli("classify", run, stdin="1 2\n").says(2, "cannot classify", "seq2seq")
-        cli("translate", classifier, stdin="ab\n").says(2, "cannot generate", "classification")
+        cli("classify", run, stdin="1 2\n").says(2, "cannot classify", "pellucid translate RUN")
+        cli("translate", classifier, stdin="ab\n").says(2, "cannot generate", "pellucid classify RUN")
 
 
 def test_generated_tasks(train_on: Train) -> None:

@@ -97,7 +97,6 @@ def test_a_last_line_needs_no_end_and_a_mark_at_the_start_is_skipped(tmp_path: P
 @pytest.mark.parametrize(("text", "task", "data", "expected"), [
     ("target\tsource\nb\ta\n", "seq2seq", {}, [("a", "b")]),
     ("a\tb\n", "seq2seq", {}, [("a", "b")]),
-    ("source\tother\na\tb\n", "seq2seq", {}, [("source", "other"), ("a", "b")]),
     ("x\ttitle\ttext\n1\ta\tb\n", "seq2seq", {"source_field": "title", "target_field": "text"}, [("a", "b")]),
     ("source\ttarget\tx\na\tb\tc\n", "seq2seq", {"source_field": 3, "target_field": 1}, [("x", "source"), ("c", "a")]),
     ("text\tlabel\ngood\t1\n", "classification", {}, [("good", "1")]),
@@ -120,6 +119,20 @@ def test_json_and_parquet_fields_may_be_nested_and_labels_may_be_numbers(tmp_pat
         assert pairs_of(path, "classification", source_field="translation.en", label_field="ok") == [("dog", "true")]
     assert pairs_of(parquet(tmp_path / "b.parquet", {"x": ["1"], "y": ["2"]}), source_field=2, target_field=1) == [
         ("2", "1")]
+
+
+@pytest.mark.parametrize(("text", "task", "what"), [
+    ("target\ten\nune\tone\n", "seq2seq", "there is no field source"),
+    ("source\tother\na\tb\n", "seq2seq", "there is no field target"),
+    ("sentence\tlabel\ngood\tyes\n", "classification", "there is no field text"),
+    ("label\tsentence\nyes\tgood\n", "classification", "there is no field text")])
+def test_half_a_header_is_no_data(tmp_path: Path, text: str, task: Task, what: str) -> None:
+    table = written(tmp_path / "a.tsv", text)
+    with pytest.raises(DataError, match=what) as error:
+        pairs_of(table, task)
+    assert "a number from 1" in error.value.fix
+    first, second = ("source_field", "target_field" if task == "seq2seq" else "label_field")
+    assert len(pairs_of(table, task, **{first: 1, second: 2})) == 2  # by numbers it is data all the same
 
 
 def test_a_list_is_no_struct(tmp_path: Path) -> None:

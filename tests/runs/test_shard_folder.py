@@ -236,8 +236,8 @@ def test_a_folder_with_other_files_is_left_alone(source: Path) -> None:
 def test_whoever_begins_the_folder_is_waited_for(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "_PATIENCE", 0.01)
     folder, told, ways = ShardFolder(source, source.parent / "out"), [], iter([True])
-    real = claims._lock
-    monkeypatch.setattr(claims, "_lock", lambda *given: not next(ways, False) and real(*given))
+    real = claims.lock
+    monkeypatch.setattr(claims, "lock", lambda *given: not next(ways, False) and real(*given))
     folder.begin(Path("x"), "w", OPTIONS, told.append)
     assert len(told) == 1
     assert "waiting for" in told[0]

@@ -120,6 +120,10 @@ def how_to_extend(folder: Path, config: RunConfig, ended: dict[str, Any]) -> str
         words = ["pellucid", "train", "CONFIG", "--train.initialize_from", str(folder), "--out", "NEW"]
         return (f"{folder} is finished: {ended['why']}\nit is a slim copy, and training cannot go on in it; a new run "
                 f"starts from its weights by\n  {shlex.join(words)}")
+    if ended["ended"] == "imported":
+        words = ["pellucid", "train", str(folder), "--out", "NEW", "--train.initialize_from", str(folder)]
+        return (f"{folder} was imported, and has no data of its own; a new run starts from its weights by\n  "
+                f"{shlex.join(words)} --data.train.source FILE --data.train.target FILE")
     train, words = config.train, ["pellucid", "train", str(folder)]
     if ended["ended"] == "patience":
         words += ["--train.patience", str(2 * (train.patience or 1))]

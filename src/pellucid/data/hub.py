@@ -68,7 +68,7 @@ def _rows(name: str, configuration: str | None, split: str) -> Iterator[dict[str
         import datasets
     except ImportError as error:
         raise ConfigError("reading from the Hub needs the package datasets", where=f"{PREFIX}{name}",
-                          fix="pip install pellucid[data]") from error
+                          fix="pip install 'pellucid[data]'") from error
     try:
         builder = _builder(name, configuration)
         files = _arrays(builder, split)

@@ -21,7 +21,7 @@ def read_parquet(path: str, fields: Fields) -> Iterator[Record]:
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise ConfigError("reading Parquet needs pyarrow", where=path, fix="pip install pellucid[data]") from error
+        raise ConfigError("reading Parquet needs pyarrow", where=path, fix="pip install 'pellucid[data]'") from error
     number = 0
     with open_data(path) as file, _seekable(path, file) as seekable:
         try:

@@ -63,14 +63,14 @@ def read_tsv_head(line: str, fields: Fields, path: str) -> tuple[int, int, int, 
     """From the first line: the places of the two cells from 0, the number of cells, whether it is a header.
 
     Raises:
-        DataError: a chosen name that is no column.
+        DataError: a chosen name that is no column; one of the two names, but not the other.
     """
     head = line.split("\t")
     names = [field.name for field in (fields.first, fields.second) if field.name is not None]
     has_header = bool(names) and all(name in head for name in names)
+    is_half = any(name in head for name in names)  # a header of other names would be taken for data
     for field in (fields.first, fields.second):
-        if field.required and not has_header and field.name not in head:
-            assert field.name is not None
+        if (field.required or is_half) and not has_header and field.name is not None and field.name not in head:
             raise missing_field(field.name, head, f"{path}:1", "the first line holds")
     a, b = (head.index(field.name) if has_header and field.name is not None else field.column - 1
             for field in (fields.first, fields.second))
@@ -174,4 +174,4 @@ def missing_field(name: str, present: Sequence[str], where: str, lead: str) -> D
     shown = ", ".join(text[:40] for text in present[:20]) + (", …" if len(present) > 20 else "")
     hint = f"did you mean {near[0]}? " if near else ""
     return DataError(f"there is no field {name}", where=where, why=f"{lead} {shown or 'none'}",
-                     fix=f"{hint}set data.source_field, target_field or label_field")
+                     fix=f"{hint}set data.source_field, target_field or label_field, to a name or a number from 1")

@@ -107,7 +107,7 @@ def specification(model: Transformer, config: RunConfig) -> Any:
     try:
         from ctranslate2.specs import common_spec, transformer_spec
     except ImportError as error:
-        raise ConfigError("this needs ctranslate2", where=TARGET, fix="pip install pellucid[interop]") from error
+        raise ConfigError("this needs ctranslate2", where=TARGET, fix="pip install 'pellucid[interop]'") from error
     m = config.model
     keys: dict[str, Any] = {
         "pre_norm": m.residual == "pre", "activation": getattr(common_spec.Activation, _ACTIVATIONS[m.feed_forward]),

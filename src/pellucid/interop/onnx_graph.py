@@ -19,7 +19,7 @@ try:
     import onnx
     from onnx import helper, numpy_helper
 except ImportError as error:
-    raise ConfigError("this needs onnx", where="--to onnx", fix="pip install pellucid[interop]") from error
+    raise ConfigError("this needs onnx", where="--to onnx", fix="pip install 'pellucid[interop]'") from error
 
 OPSET, IR_VERSION = 18, 9
 LARGEST = 2**31 - 2**20  # bytes of weights in one message, below protobuf's limit of 2 GiB

@@ -30,7 +30,8 @@ from pellucid.train.workers import Workers, choose_workers
 
 _SAMPLE = 20_000  # pairs that are tokenized
 _MADE_UP = 2_000  # examples, where there is no data
-TYPICAL_LENGTH = {"sentencepiece": 28, "word": 23, "spacy": 25, "character": 110}  # tokens of a sentence, eos included
+TYPICAL_LENGTH = {"sentencepiece": 28, "word": 23, "spacy": 25, "character": 110,
+                  "imported": 28}  # tokens of a sentence, eos included
 _SPREAD = 0.5  # of the logarithm of their lengths
 _CLASSES = 2
 

@@ -240,7 +240,8 @@ class Run:
 
     def _must_be(self, task: Task, verb: str) -> None:
         if self.config.task != task:
-            raise ConfigError(f"this run cannot {verb}", where=str(self.folder),
+            to = {"classification": "classify RUN", "reading": "answer RUN --index IDX", "seq2seq": "translate RUN"}
+            raise ConfigError(f"this run cannot {verb}", where=str(self.folder), fix="pellucid " + to[self.config.task],
                               why=f"it was trained for {self.config.task}, not {task}")
 
 
@@ -290,8 +291,7 @@ def load(folder: str | Path) -> Run:
     Raises:
         CheckpointError: no run folder, nothing trained in it yet, or something in it is damaged.
     """
-    folder = Path(folder)
-    config = read_config(folder)
+    config = read_config(folder := Path(folder))
     require_own_parts(folder, config)
     checkpoint, tokenizers = chosen_checkpoint(folder), load_tokenizers(folder / "tokenizer")
     run = Run(folder, config, tokenizers, Weights(checkpoint.absolute(), checked_sha256(checkpoint, WEIGHTS)))

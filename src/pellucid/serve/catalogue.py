@@ -139,6 +139,8 @@ def open_catalogue(folders: Sequence[Path], languages: Sequence[str] = (),
 def _pair(text: str) -> tuple[str, str]:
     """"en-de", or "zh-Hans:en" where a code has a hyphen of its own."""
     source, _, target = text.partition(":" if ":" in text else "-")
+    if not (source and target):
+        raise ConfigError("a pair of languages is wanted", where=f"--languages {text[:40]}", fix="such as en-de")
     for code in (source, target):
         check_language(code, f"--languages {text[:40]}")
     return source, target

@@ -59,7 +59,7 @@ class TokenizersPieces:
             from tokenizers import Tokenizer
         except ImportError as error:
             raise ConfigError("this tokenizer needs the package tokenizers", where="tokenizer",
-                              fix="pip install pellucid[interop]") from error
+                              fix="pip install 'pellucid[interop]'") from error
         try:
             self._tokenizer: Any = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         except Exception as error:  # of a class of its own

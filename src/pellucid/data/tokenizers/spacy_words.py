@@ -22,7 +22,7 @@ def rule(language: str) -> Rule:
         import spacy
     except ImportError as error:
         raise ConfigError("tokenizer.kind spacy needs spaCy", where="tokenizer.kind",
-                          fix="pip install pellucid[words], or use tokenizer.kind word or sentencepiece") from error
+                          fix="pip install 'pellucid[words]', or use tokenizer.kind word or sentencepiece") from error
     settings = {"nlp": {"tokenizer": {"segmenter": "jieba"}}} if language == "zh" else {}
     logging.getLogger("jieba").setLevel(logging.WARNING)
     try:
