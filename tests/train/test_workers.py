@@ -190,9 +190,13 @@ def test_a_run_goes_on_with_as_many_workers_as_it_began_with(tmp_path: Path, tin
     assert "workers: 2" in here.pop("config.yaml")
     assert there == here
     train_run.train(tiny(train={"workers": 3}), tmp_path / "run", stop_at())
+    assert count(tmp_path / "run") == (2, 2)  # it has ended, and was made by two
+    more = {"workers": 3, "steps": one.train.steps + 1}
+    train_run.train(tiny(train=more), tmp_path / "run", reporter)
     assert count(tmp_path / "run") == (3, 3)
+    assert "workers: 2 before, 3 now" in reporter.told
     with pytest.raises(ConfigError, match=r"train.learning_rate"):
-        train_run.train(tiny(train={"workers": 3, "learning_rate": 0.5}), tmp_path / "run", stop_at())
+        train_run.train(tiny(train={**more, "learning_rate": 0.5}), tmp_path / "run", stop_at())
 
 
 @forks
