@@ -97,8 +97,9 @@ def test_the_model_card(run: Path, classifier: Path) -> None:
 
 def test_the_summary(run: Path) -> None:
     summary = json.loads((run.parent / "summary.json").read_text())
-    assert {"run", "step", "ended", "why", "best", "monitor", "score", "parameters", "source_tokens", "target_tokens",
-            "seconds", "overhead"} == summary.keys()
+    assert {"run", "step", "ended", "why", "best", "monitor", "score", "scores", "parameters", "source_tokens",
+            "target_tokens", "seconds", "overhead"} == summary.keys()
+    assert summary["scores"][summary["monitor"]] == summary["score"]
     assert 0 < summary["overhead"] < 1
     assert (summary["run"], summary["step"]) == (str(run), 24)
 
