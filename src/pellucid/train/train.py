@@ -73,8 +73,9 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
         trackers: who is told of it, besides those of `config.train.track`.
 
     Returns:
-        A summary: the step, why it is the last, the best checkpoint, its score, parameters, tokens, seconds of updates,
-        and which share of this process's time went into validation, saving and pictures (None without an update).
+        A summary: the step, why it is the last, the best checkpoint, its score and all that are known, parameters,
+        tokens, seconds of updates, and which share of this process's time went into validation, saving and pictures
+        (None without an update).
 
     Raises:
         UserError: with the exit code of its kind.
