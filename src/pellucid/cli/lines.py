@@ -216,5 +216,6 @@ def other_than(output: Path | None, *inputs: Path | None) -> None:
         except (OSError, ValueError):  # whoever reads it will say what is wrong with it
             continue
         if os.path.samestat(read, written):
-            raise ConfigError("--output is a file that is read", where=str(path), why="it would be emptied first",
+            where = "standard input" if path == STANDARD_INPUT else str(path)
+            raise ConfigError("--output is a file that is read", where=where, why="it would be emptied first",
                               fix="give another --output")
