@@ -106,7 +106,7 @@ def bound() -> None:
     for one in kept:
         if over <= 0 or time.time() - one.used < _IN_USE:
             break
-        remove(one)
+        remove(one.path)
         over -= one.bytes
 
 
@@ -122,12 +122,7 @@ def is_scratch(path: Path, of: Path | None = None) -> bool:
     return found is not None and (of is None or found[1] == of.name)
 
 
-def remove(one: Kept) -> None:
-    """Takes it away; see `remove_path`."""
-    remove_path(one.path)
-
-
-def remove_path(path: Path) -> None:
+def remove(path: Path) -> None:
     """Takes it away in one step, so that who looks meanwhile finds all of it or nothing."""
     with contextlib.suppress(OSError):
         aside = scratch_name(path)

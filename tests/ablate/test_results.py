@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,14 @@ from pellucid.ablate.agenda import Planned, plan
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.confounds import change, pretraining_of
 from pellucid.ablate.effects import Interval
-from pellucid.ablate.outcome import Divergence, Outcome, divergence, last_screen, write_outcome
+from pellucid.ablate.outcome import (
+    Divergence,
+    Outcome,
+    divergence,
+    last_screen,
+    trained_scores,
+    write_outcome,
+)
 from pellucid.ablate.power import Smallest
 from pellucid.ablate.report import escaped, latex, markdown, write_report
 from pellucid.ablate.results import Result, as_data, results_of
@@ -143,6 +151,13 @@ def test_cells_that_both_diverged_are_one_model_only_if_they_did_alike(steps: tu
     runs = [(one, Outcome(diverged=Divergence(steps[not one.cell.is_baseline], "the loss is not finite", "")))
             for one in planned_of(two, tmp_path)]
     assert results(two, runs)["position none"].is_baseline_again == is_again
+
+
+def test_an_average_has_the_scores_that_it_was_chosen_with(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"event": "validation", "step": 9, "loss": 0.7, "accuracy": 79.0}\n')
+    summary = {"best": "average", "monitor": "accuracy", "score": 80.0, "scores": {"accuracy": 80.0, "loss": 0.5}}
+    assert trained_scores(tmp_path, summary) == {
+        "accuracy": 80.0, "loss": 0.5, "perplexity": pytest.approx(math.exp(0.5))}
 
 
 def test_losses_of_different_vocabularies_are_not_compared(study: Make, tmp_path: Path) -> None:

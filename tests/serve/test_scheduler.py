@@ -111,11 +111,25 @@ def test_a_long_request_lets_others_have_their_turn(scheduler: Scheduler, echo: 
     assert sum(len(batch) for batch in echo.batches) == 202
 
 
+class Counted(threading.Condition):
+    """One that knows how many threads sleep."""
+
+    sleeping = 0  # changed by who holds the lock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.sleeping += 1
+        try:
+            return super().wait(timeout)
+        finally:
+            self.sleeping -= 1
+
+
 def test_a_request_of_many_texts_is_shared_out_among_all_threads() -> None:
     scheduler, together, texts = Scheduler(5.0, threads=3), Together(), [f"text {n:02}" for n in range(30)]
+    scheduler._changed = sleep = Counted()
     together.goes.set()
     scheduler.start()
-    while len(scheduler._changed._waiters) < 3:  # type: ignore[attr-defined]  # all of them sleep
+    while sleep.sleeping < 3:
         time.sleep(0.001)
     try:
         assert asyncio.run(scheduler.generate(ask(together), texts, soon())) == texts

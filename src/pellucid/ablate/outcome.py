@@ -105,10 +105,10 @@ def trained_scores(folder: Path, summary: dict[str, Any]) -> Scores:
     """The validation scores of the weights that training chose."""
     events = [event for event in read_metrics(folder / "metrics.jsonl") if event["event"] == "validation"]
     best = next((event for event in events if summary["best"] == f"step-{event['step']:08d}"), {})
-    monitored = {**summary.get("scores", {}), summary["monitor"]: summary["score"]}  # an average's are in no event
-    if "loss" in monitored:
-        monitored["perplexity"] = math.exp(min(summary["score"], 700.0))
-    return finite({**best, **monitored})
+    chosen = {**summary.get("scores", {}), summary["monitor"]: summary["score"]}  # an average's are in no event
+    if "loss" in chosen:
+        chosen["perplexity"] = math.exp(min(chosen["loss"], 700.0))
+    return finite({**best, **chosen})
 
 
 def finite(scores: dict[str, Any]) -> Scores:

@@ -138,9 +138,9 @@ class Pool:
             outcome = replace(outcome, trained=summary, threads=threads, at_once=self.jobs,
                               scores={**outcome.scores, "validation": trained_scores(planned.folder, summary)})
         else:
+            known = {stage: planned.tests[stage]} if stage in planned.tests else {}
             outcome = replace(outcome, scores={**outcome.scores, stage: evaluated_scores(told)},
-                              tests=outcome.tests | {name: tests for name, tests in planned.tests.items()
-                                                     if name == stage})
+                              tests=outcome.tests | known)
         write_outcome(planned.outcome, outcome)
         if stage != "train":
             table_of(planned, stage).unlink(missing_ok=True)  # of fewer scores

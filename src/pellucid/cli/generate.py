@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import tyro
@@ -121,7 +121,7 @@ def _answers(run: Run, options: DecodeConfig, as_json: bool, note: Callable[[int
     from pellucid.cli.remarks import marks
 
     scores = as_json or options.n_best > 1  # whether they are told
-    is_frozen = Event()
+    freeze_once = functools.cache(gc.freeze)
 
     def answers(block: list[str], first: int) -> Iterator[str]:
         starts = None if prefixes is None else prefixes.take(len(block))
@@ -136,9 +136,7 @@ def _answers(run: Run, options: DecodeConfig, as_json: bool, note: Callable[[int
                 yield from (f"{number}\t{h.score:.4f}\t{_one_line(h.text)}" for h in one.hypotheses)
             else:
                 yield _one_line(one.text)
-        if not is_frozen.is_set():
-            is_frozen.set()
-            gc.freeze()  # what is loaded stays: it need not be searched for garbage again and again
+        freeze_once()  # what is loaded stays: it need not be searched for garbage again and again
 
     return answers
 

@@ -114,7 +114,7 @@ def _clean(arguments: Clean) -> int:
 
     passed: list[str] = []
     if arguments.cache:
-        waste = [Waste(one.path, cache.KINDS[one.kind], one.bytes, partial(cache.remove, one))
+        waste = [Waste(one.path, cache.KINDS[one.kind], one.bytes, partial(cache.remove, one.path))
                  for one in cache.contents()]
     else:
         _must_exist(arguments.folder)

@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from pellucid.cache import bound, cache_folder, is_scratch, lasts, note_use, remove_path, tell_of_damage
+from pellucid.cache import bound, cache_folder, is_scratch, lasts, note_use, remove, tell_of_damage
 from pellucid.engine.frozen import LONGEST, Frozen, Refusal, read, save
 from pellucid.errors import OutputError
 from pellucid.files import remembered_sha256, remove_leftovers
@@ -90,7 +90,7 @@ class KeptWeights:
                 save(frozen(self._longest, LONGEST), self._place)
                 whole = [path for path in self._all.iterdir() if not is_scratch(path)]
                 for old in sorted(whole, key=os.path.getmtime)[:-_MOST]:
-                    remove_path(old)
+                    remove(old)
                 bound()
 
     @cached_property
