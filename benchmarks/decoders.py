@@ -169,8 +169,8 @@ class Pellucid(Batched):
         import torch
 
         from benchmarks.reference import model_of
+        from pellucid.engine.engines import Engines
         from pellucid.kernels.compiled import use_kernels
-        from pellucid.runs.decoder import Engines
 
         super().__init__(job)
         torch.set_num_threads(THREADS)

@@ -98,6 +98,17 @@ def new_cache() -> Callable[[Path], str]:
     return make
 
 
+@pytest.fixture(autouse=True, scope="session")
+def device() -> Iterator[None]:
+    """Tensors lie where PELLUCID_DEVICE says, cuda for one: what holds of the equations holds there."""
+    import torch
+
+    before = torch.get_default_device()
+    torch.set_default_device(os.environ.get("PELLUCID_DEVICE", before))
+    yield
+    torch.set_default_device(before)
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """Each test draws the same numbers, whichever tests run before it."""

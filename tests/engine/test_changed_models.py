@@ -24,13 +24,14 @@ from torch import nn
 from torch.nn.utils import prune
 
 from pellucid.config import DecodeConfig, ModelConfig
+from pellucid.engine.engines import Engines
 from pellucid.engine.obstacle import obstacle
 from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
 from pellucid.nn.embeddings import OutputBias
 from pellucid.nn.feed_forward import FeedForward
 from pellucid.nn.layer_norm import LayerNorm
-from pellucid.runs.decoder import Decoder, Engines, PlainSteps, Request
+from pellucid.runs.decoder import Decoder, PlainSteps, Request
 from pellucid.runs.texts import search_options
 from pellucid.search.beginnings import Beginning
 

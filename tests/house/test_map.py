@@ -20,7 +20,7 @@ def test_every_room_and_every_way_to_decode_is_on_it() -> None:
     rooms = [path.parent.name for path in (ROOT / "src" / "pellucid").glob("*/__init__.py")]
     assert all(f"[`{room}`](../src/pellucid/{room})" in page for room in rooms)
     ways = page.split("<!-- decoding -->")[1].split("<!-- end -->")[0]
-    for number, way in enumerate(("kept engine", "engine", "engine by steps", "plain steps"), start=1):
+    for number, way in enumerate(("kept engine", "engine", "engine by steps", "graphed steps", "plain steps"), start=1):
         assert f"{number}. {way}: " in ways
     assert "refused: positions are …" in ways
     assert "refused: outputs are drawn at random" in ways

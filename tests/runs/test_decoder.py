@@ -21,11 +21,12 @@ from pellucid.config import DecodeConfig, ModelConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.engine.engine import Engine
+from pellucid.engine.engines import Engines
 from pellucid.engine.frozen import Refusal
 from pellucid.errors import PellucidWarning
 from pellucid.kernels.compiled import use_kernels
 from pellucid.model.build import build
-from pellucid.runs.decoder import WAYS, Decoder, Engines, PlainSteps, Request, Route
+from pellucid.runs.decoder import WAYS, Decoder, PlainSteps, Request, Route
 from pellucid.runs.run import Weights, load
 from pellucid.runs.texts import search_options
 from pellucid.search.beginnings import Beginning
@@ -54,7 +55,7 @@ def route(config: DecodeConfig, has_prefixes: bool = False, **parts: Any) -> Rou
 @pytest.mark.usefixtures("compiled_kernels")
 def test_the_fastest_way_that_can_is_taken_and_the_others_are_told() -> None:
     config = DecodeConfig(precision="int8")
-    assert list(WAYS) == ["kept engine", "engine", "engine by steps", "plain steps"]
+    assert list(WAYS) == ["kept engine", "engine", "engine by steps", "graphed steps", "plain steps"]
     found = route(config)
     assert (found.decoder, found.precision, list(found.against)) == ("engine", "int8", ["kept engine"])
     for asked, reason in ((replace(config, sample=True), "at random"), (replace(config, no_repeat_ngram=2), "n-grams")):
@@ -66,6 +67,7 @@ def test_the_fastest_way_that_can_is_taken_and_the_others_are_told() -> None:
     found = route(DecodeConfig(), attention="linear")
     assert (found.decoder, found.precision) == ("plain steps", "fp32")
     assert found.against["engine"] == found.against["engine by steps"] == "attention is LinearAttention"
+    assert found.against["graphed steps"] == "there is no GPU"
     assert str(found).startswith("plain steps, fp32; not kept engine: somebody holds the model")
 
 
@@ -128,7 +130,8 @@ def test_every_way_finds_the_same(folder: Path, beam_size: int) -> None:
     run.generate(["1"], options=config)  # so that there is something kept
     request = Request(lambda: run._loaded(), search_options(config), config, kept=lambda: load(folder)._kept("fp32"))
     sources = [np.array(ids, dtype=np.int32) for ids in ([5, 6, 7, 3], [8, 3], [4, 4, 6, 5, 3])]
-    found = {name: make(request).search(sources, [Beginning()] * 3, range(3)) for name, make in WAYS.items()}
+    found = {name: make(request).search(sources, [Beginning()] * 3, range(3)) for name, make in WAYS.items()
+             if name != "graphed steps"}  # which needs a GPU, see tests/engine/test_graphed_step.py
     assert len(found) == 4
     for name, hypotheses in found.items():
         for ours, plain in zip(hypotheses, found["plain steps"], strict=True):

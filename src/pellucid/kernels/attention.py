@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from pellucid.kernels import calls
+from pellucid.kernels import calls, gpu
 
 _WIDTHS = (8, 16, 32, 64)  # of a head, that the compiled kernels know
 _CHUNK_BYTES = 8 << 20  # of weights at a time, in longer sequences
@@ -88,6 +88,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | Non
     if function := _compiled(q, k, v, pattern, bias):
         lengths = None if pattern.real_keys is None else pattern.lengths
         return calls.apply(function, q, k, v, lengths, pattern.hides_future)
+    if _is_short(q, k, v, pattern, bias):
+        from pellucid.kernels.triton_attention import attend as attend_short
+
+        short: Tensor = attend_short(q, k, v, pattern.real_keys, pattern.hides_future)
+        return short
     is_bare = bias is None and pattern.real_keys is None and pattern.window is None
     if is_bare and pattern.causal and _is_one_sequence(pattern):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -113,6 +118,15 @@ def _compiled(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern,
     if k.shape[-2] <= _SHORT and q.shape[-1] in _WIDTHS:
         return _ByHeads
     return _ByRows if q.dtype == torch.bfloat16 else None
+
+
+def _is_short(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, bias: Tensor | None) -> bool:
+    """Whether a GPU computes a head of these at once, see triton_attention.py."""
+    if not gpu.serves(q) or bias is not None or pattern.window is not None or k.shape != v.shape:
+        return False
+    is_ordered = not pattern.hides_future or _is_one_sequence(pattern)
+    longest = max(q.shape[2], k.shape[2])
+    return is_ordered and q.shape[3] in gpu.WIDTHS and longest * q.element_size() <= gpu.LARGEST
 
 
 def _is_one_sequence(pattern: Pattern) -> bool:

@@ -97,14 +97,19 @@ class Library:
 
 
 def use_kernels(device: torch.device, wanted: bool = True) -> str:
-    """Has torch's modules compute with the kernels, for work on the CPU.
+    """Has torch's modules compute with the kernels for work on this device: those in machine code on a CPU, those of
+    gpu.py on a GPU.
 
     Returns:
         "compiled", or "plain" and why: what the run notes in environment.json.
     """
-    from pellucid.kernels import calls
+    from pellucid.kernels import calls, gpu
 
     global _chosen
+    if device.type == "cuda":
+        calls.load({})
+        _chosen = gpu.use(wanted, device)
+        return _chosen
     library: Library | str = "plain: as configured"
     if wanted:
         library = find_library() if device.type == "cpu" else f"plain: the device is {device.type}"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from pellucid.kernels import calls
+from pellucid.kernels import calls, gpu
 
 CHUNK_BYTES = {"cpu": 24 << 20, "cuda": 512 << 20}  # of logits
 
@@ -92,8 +92,12 @@ def _exponentials(logits: Tensor, targets: Tensor, wide: torch.dtype) -> tuple[T
         highest, z, truth = torch.empty(3, len(logits)).unbind()
         calls.run("exponentiate", logits.dtype, logits, targets, highest, z, truth, *logits.shape)
         return logits, z, highest, truth
+    return (gpu.fused(_plain) if gpu.serves(logits) else _plain)(logits, targets, wide)
+
+
+def _plain(logits: Tensor, targets: Tensor, wide: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     scores = logits.to(wide)
     truth = scores.gather(-1, targets[:, None])[:, 0]  # rounded as Z is: the loss stays above 0
     highest = scores.amax(-1)
-    exponentials = (scores - highest[:, None]).exp_()
+    exponentials = (scores - highest[:, None]).exp()
     return exponentials.to(logits.dtype), exponentials.sum(-1), highest, truth

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from pellucid.kernels import calls
+from pellucid.kernels import calls, gpu
 from pellucid.kernels.cross_entropy import CHUNK_BYTES, fit
 
 
@@ -69,6 +69,10 @@ def _by_logits(logits: Tensor, targets: Tensor, alpha: float, wide: torch.dtype)
         truth, all_tokens, divergence = torch.empty(3, len(targets)).unbind()
         calls.run("r_drop", logits.dtype, logits, targets, truth, all_tokens, divergence, alpha, *logits.shape[1:])
         return logits, truth, all_tokens, divergence
+    return (gpu.fused(_plain) if gpu.serves(logits) else _plain)(logits, targets, alpha, wide)
+
+
+def _plain(logits: Tensor, targets: Tensor, alpha: float, wide: torch.dtype) -> tuple[Tensor, ...]:
     logs = logits.to(wide).log_softmax(-1)
     p, q = probabilities = logs.exp()
     delta = logs[0] - logs[1]

@@ -106,5 +106,15 @@ class Transformer(nn.Module):
         caches = tuple(cache.copy() for cache in state.caches)
         here = torch.tensor([state.length], device=tokens.device)
         so_far = torch.arange(state.length + 1, device=tokens.device)
-        y = self._decode(tokens[:, None], caches, (here, so_far, state.source_positions), None, state.real_source)
-        return self.logits(y[:, 0]), DecodingState(caches, state.source_positions, state.real_source, state.length + 1)
+        logits = self.decode_next(tokens, caches, (here, so_far, state.source_positions), None, state.real_source)
+        return logits, DecodingState(caches, state.source_positions, state.real_source, state.length + 1)
+
+    def decode_next(self, tokens: Tensor, caches: Sequence[LayerCache], positions: tuple[Tensor, Tensor, Tensor],
+                    real_target: Tensor | None, real_source: Tensor | None) -> Tensor:
+        """The newest target tokens [R], over what the caches remember, which then remember them too → logits [R, V].
+
+        Args:
+            positions: of the newest token [1], of the target that the caches hold [T], and of the source.
+            real_target: [R, T], false at what they hold behind the newest token; None where that is the last.
+        """
+        return self.logits(self._decode(tokens[:, None], caches, positions, real_target, real_source)[:, 0])

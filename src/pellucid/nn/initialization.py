@@ -33,7 +33,7 @@ def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) ->
             continue
         for name, parameter in module.named_parameters(prefix, recurse=False):
             generator = torch.Generator().manual_seed(seed_of(seed, name))
-            fresh = torch.empty(parameter.shape)
+            fresh = torch.empty(parameter.shape, device="cpu")  # where the generator is, wherever the model will be
             if isinstance(module, Embedding | OutputProjection):
                 _set(parameter, fresh.normal_(0, parameter.shape[1] ** -0.5, generator=generator))
             elif isinstance(module, LearnedPosition):

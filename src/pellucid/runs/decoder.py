@@ -1,6 +1,6 @@
 """Which decoder runs: the one place that decides it, and can say why.
 
-There are four ways from sources to hypotheses, the fastest first (`WAYS`). Each refuses, with its reason, what it
+There are five ways from sources to hypotheses, the fastest first (`WAYS`). Each refuses, with its reason, what it
 cannot do; the first that does not is taken, and for a batch that it must give up, the next. All find the same outputs,
 up to the rounding of their precision. Imports no torch: the first way needs none.
 """
@@ -12,13 +12,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.config import DecodeConfig
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD
+from pellucid.engine.engines import Engines
 from pellucid.engine.frozen import Frozen, Refusal, check
 from pellucid.engine.kept import KeptWeights
 from pellucid.errors import PellucidWarning
@@ -26,10 +27,11 @@ from pellucid.search.beginnings import Beginning
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
 
 if TYPE_CHECKING:
-    from pellucid.engine.engine import Engine
-    from pellucid.engine.snapshot import Snapshot
+    from torch import Tensor
+
     from pellucid.model.transformer import Transformer
     from pellucid.search.observer import Observer
+    from pellucid.search.step import Step
 
 SPECIALS = Specials(bos=BOS, eos=EOS, pad=PAD)
 ENGINE_TOKENS = 1024  # of a batch's sources: as many as the caches of a processor hold the keys and values of
@@ -54,44 +56,6 @@ class Route:
     def __str__(self) -> str:
         reasons = "".join(f"; not {name}: {reason}" for name, reason in self.against.items())
         return f"{self.decoder}, {self.precision}{reasons}"
-
-
-class Engines:
-    """The engines of a model as it is now by precision, each made when it is first needed. They belong to whoever
-    decodes, never to the model: a copy of it carries none.
-
-    Attributes:
-        is_held: whether somebody else has the model, and may change it between two calls: then every call compares it
-            with what the engines were made of, which takes a copy of the weights, and as long as reading them twice.
-    """
-
-    def __init__(self, is_held: bool = False) -> None:
-        self.is_held = is_held
-        self._made: dict[str, Engine] = {}
-        self._made_of: Snapshot | None = None
-        self._making = Lock()
-
-    def of(self, model: Transformer, precision: str) -> Engine:
-        """The engine for the model as it is now.
-
-        Raises:
-            Refusal: the engine does not know such a model, or not here.
-        """
-        from pellucid.engine.engine import Engine
-        from pellucid.engine.obstacle import obstacle
-        from pellucid.engine.snapshot import Snapshot
-        from pellucid.precision import resolve
-
-        reason = obstacle(model)
-        if reason is not None:
-            raise Refusal(reason)
-        precision = resolve(precision, model.output.weight.device)
-        with self._making:
-            if self.is_held and not (self._made_of and self._made_of.shows(model)):
-                self._made, self._made_of = {}, Snapshot(model)
-            if precision not in self._made:
-                self._made[precision] = Engine(model, precision)
-            return self._made[precision]
 
 
 def refuse_kept() -> KeptWeights:
@@ -209,31 +173,46 @@ class PlainSteps:
 
     precision = "fp32"
     threads = 1
+    _step: Step[tuple[Tensor, Tensor | None], Any]
 
     def __init__(self, request: Request) -> None:
         from pellucid.model.stepper import TransformerStep
 
-        self._request, self._step = request, TransformerStep(request.model())
-        self.batch_tokens = batch_tokens(False, request.config)
+        self._request, self._model = request, request.model()
+        self._step, self.batch_tokens = TransformerStep(self._model), batch_tokens(False, request.config)
 
     def search(self, sources: Sources, prefixes: Prefixes, numbers: Sequence[int]) -> list[list[Hypothesis]]:
         from pellucid.data.batching import pad
         from pellucid.model.stepper import evaluating
         from pellucid.search.search import search
 
-        device = self._step.model.output.weight.device
+        device = self._model.output.weight.device
         ids, real = pad(sources)
-        source = (ids.to(device), None if real is None else real.to(device))
-        with evaluating(self._step.model):
-            return search(self._step, source, len(sources), self._request.options, SPECIALS, prefixes, numbers,
-                          self._request.observer)
+        with evaluating(self._model):
+            return search(self._step, (ids.to(device), None if real is None else real.to(device)), len(sources),
+                          self._request.options, SPECIALS, prefixes, numbers, self._request.observer)
 
     def use_threads(self, count: int) -> None:
         raise AssertionError("it searches one batch at a time")
 
 
+class GraphedSteps(PlainSteps):
+    """The model on a GPU, each step launched at once. One search at a time: steps work in memory of their own."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        beams = 1 if request.options.sample else request.options.beam_size
+        graphed, self.precision = request.engines.recorded(self._model, request.config.precision, beams)
+        self._step, self._turn = graphed, graphed.turn
+
+    def search(self, sources: Sources, prefixes: Prefixes, numbers: Sequence[int]) -> list[list[Hypothesis]]:
+        with self._turn:
+            return super().search(sources, prefixes, numbers)
+
+
 WAYS: dict[str, Callable[[Request], Way]] = {
-    "kept engine": KeptEngine, "engine": WholeEngine, "engine by steps": EngineSteps, "plain steps": PlainSteps}
+    "kept engine": KeptEngine, "engine": WholeEngine, "engine by steps": EngineSteps, "graphed steps": GraphedSteps,
+    "plain steps": PlainSteps}
 
 
 class Decoder:
@@ -251,7 +230,7 @@ class Decoder:
         against = {name: str(one) for name, one in self._made.items() if isinstance(one, Refusal)}
         self.route = Route(list(self._made)[-1], way.precision, against)
         if request.config.precision not in ("auto", way.precision):
-            reason = list(against.values())[-1]
+            reason = against["engine by steps"]  # the last that has all precisions
             warnings.warn(f"decode.precision {request.config.precision} is not used, but {way.precision}: {reason}",
                           PellucidWarning, stacklevel=4)
 

@@ -15,12 +15,13 @@ from pellucid.config import DecodeConfig, RunConfig, Task
 from pellucid.data.source_ids import longest_row, shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.data.tokenizers.interface import EOS, UNK
+from pellucid.engine.engines import Engines
 from pellucid.engine.frozen import Refusal
 from pellucid.engine.kept import KeptWeights
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import checked_sha256
 from pellucid.runs.candidates import Generated
-from pellucid.runs.decoder import Decoder, Engines, Request, Route, refuse_kept
+from pellucid.runs.decoder import Decoder, Request, Route, refuse_kept
 from pellucid.runs.folder import chosen_checkpoint, read_config, require_own_parts
 from pellucid.runs.format import WEIGHTS
 from pellucid.runs.fusing import Fusing
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Classified:
-    """What a classifier says of one text: the label, and the probability of every label; and `cut` and `unknown`, as
-    of `Generated`."""
+    """The label of one text, and the probability of every label; `cut` and `unknown` as of `Generated`."""
 
     label: str
     probabilities: dict[str, float]

@@ -14,6 +14,7 @@ from torch.autograd.graph import increment_version
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batch, Batches
 from pellucid.errors import NumericalError
+from pellucid.kernels.gpu import repeatable
 from pellucid.model.classifier import Classifier
 from pellucid.model.stepper import evaluating
 from pellucid.nn.initialization import seed_of
@@ -21,6 +22,7 @@ from pellucid.precision import products_in
 from pellucid.runs.sharded import is_sharded
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import Progress
+from pellucid.train.fused import fused
 from pellucid.train.objective import Model, batch_loss, label_loss
 from pellucid.train.optimizer import clip_gradients, scale_gradients, set_learning_rate
 from pellucid.train.parallel import exchanging
@@ -64,8 +66,9 @@ def at_work(learner: Learner) -> Iterator[None]:
                 for number in assess(learner.model, batch, learner.precision)]
 
     learner.model.train()
-    rehearse(learner)
-    with learner.workers.started(learner.parameters, {"gradients": gradients, "assess": assessed}):
+    parts: dict[str, Callable[[int, Tensors], list[float]]] = {"gradients": gradients, "assess": assessed}
+    with repeatable(learner.device), fused(learner.model), learner.workers.started(learner.parameters, parts):
+        rehearse(learner)
         yield
 
 
