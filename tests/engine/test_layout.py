@@ -28,7 +28,8 @@ TYPES = {"i64": ctypes.c_int64, "float": ctypes.c_float}  # others are pointers
 def modules() -> Iterator[ModuleType]:
     yield layout
     yield from (importlib.import_module(f"pellucid.kernels.{each.name}")
-                for each in pkgutil.iter_modules(pellucid.kernels.__path__))
+                for each in pkgutil.iter_modules(pellucid.kernels.__path__)
+                if each.name != "triton_attention")  # which hands no structure to C++, and needs triton
 
 
 ENUMS = {name: kind for name, kind in vars(layout).items()
