@@ -4,7 +4,7 @@ and does in fp32 what the GPU would. Skipped where there is neither."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -89,16 +89,17 @@ def test_what_is_hidden_is_never_read_into_a_sum() -> None:
 
 @pytest.mark.parametrize("make", [lambda here, _: causal(here, here),
                                   lambda here, real: causal(here, here) & padding(here, here, real)])
-def test_it_is_the_equation_of_a_model(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_the_equation_of_a_model(make: Callable[[Tensor, Tensor], AttentionPattern],
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "serves", lambda x: True)
     inputs, _ = drawn(11, 11, 32, torch.float32)
-    pattern: AttentionPattern = make(torch.arange(11), torch.arange(11) < torch.tensor([[11], [4], [7]]))  # type: ignore[operator]
+    pattern = make(torch.arange(11), torch.arange(11) < torch.tensor([[11], [4], [7]]))
     q, k, v = inputs
     torch.testing.assert_close(any_attend(q, k, v, pattern, None),
                                ScaledDotProductAttention().weights(q, k, pattern, None) @ v, rtol=1e-5, atol=1e-5)
 
 
-def test_torch_compile_takes_it_for_one_operation_of_any_size() -> None:
+def test_torch_compile_takes_it_for_one_operation_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs: list[torch.fx.GraphModule] = []
 
     def note(graph: torch.fx.GraphModule, _: object) -> object:
@@ -106,24 +107,30 @@ def test_torch_compile_takes_it_for_one_operation_of_any_size() -> None:
         return graph.forward
 
     torch.compiler.reset()
-    compiled = torch.compile(lambda q, k, v: attend(q * 2, k, v, None, True) + 1, fullgraph=True, dynamic=True,
-                             backend=note)
+    monkeypatch.setattr(gpu, "serves", lambda x: True)
+    compiled = torch.compile(lambda q, k, v, pattern: any_attend(q * 2, k, v, pattern, None) + 1, fullgraph=True,
+                             dynamic=True, backend=note)
     for length in (5, 8, 30):
         inputs, upstream = drawn(length, length, 16, torch.float32)
-        out = compiled(*inputs)
+        here = torch.arange(length)
+        pattern = causal(here, here)
+        assert pattern.grows  # looked at before, as in train/fused.py
+        out = compiled(*inputs, pattern)
         expected = scaled_dot_product_attention(inputs[0] * 2, *inputs[1:], is_causal=True) + 1
         torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
         for one, other in zip(torch.autograd.grad(out, inputs, upstream),
                               torch.autograd.grad(expected, inputs, upstream), strict=True):
             torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
     assert len(graphs) == 1
+    assert any("pellucid.attend" in str(node.target) for node in graphs[0].graph.nodes)
 
 
 def test_it_is_tried_before_it_is_used() -> None:
     gpu.fault_of.cache_clear()
-    fault = gpu.fault_of(DEVICE)
+    with torch.inference_mode():  # as who only decodes asks
+        fault = gpu.fault_of(DEVICE)
     if IS_INTERPRETED:  # bf16 is not itself there, and that is found
-        assert fault is not None
+        assert fault == "attention in triton differs from torch's here"
         assert gpu._is_close(torch.float32, DEVICE)
     else:
         assert fault is None

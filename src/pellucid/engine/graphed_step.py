@@ -243,8 +243,8 @@ def in_bf16(model: Transformer) -> Transformer:
 
 def _room(like: KeyValueCache, rows: int, tokens: int) -> tuple[Tensor, Tensor]:
     """Zeros for the keys and values of so many rows and tokens."""
-    keys, values = like.read()
-    return tuple(t.new_zeros(rows, t.shape[1], tokens, t.shape[3]) for t in (keys, values))  # type: ignore[return-value]
+    keys, values = (each.new_zeros(rows, each.shape[1], tokens, each.shape[3]) for each in like.read())
+    return keys, values
 
 
 def _power_of_two(number: int) -> int:

@@ -54,7 +54,8 @@ def fault_of(device: torch.device) -> str | None:
     if find_spec("triton") is None:
         return "triton is not installed"
     try:
-        is_close = all(_is_close(dtype, device) for dtype in _CLOSE)
+        with torch.inference_mode(False), torch.enable_grad():  # who only decodes may load a run first
+            is_close = all(_is_close(dtype, device) for dtype in _CLOSE)
     except Exception as error:  # of a compiler, a driver, a card: of any type
         return f"triton fails here ({type(error).__name__}: {(str(error).splitlines() or [''])[0]})"
     return None if is_close else "attention in triton differs from torch's here"

@@ -46,23 +46,35 @@ def _block(pointer, sentence, head, rows, features, count, s_sentence, s_head, s
     return places, rows[:, None] < count
 
 
-@triton.jit(do_not_specialize=_SIZES)
-def _forward(q, k, v, real, out, heads, tokens, keys, scale,
-             q0, q1, q2, k0, k1, k2, v0, v1, v2, o0, o1, o2,
-             IS_CAUSAL: tl.constexpr, HIDES: tl.constexpr, PRECISION: tl.constexpr,
-             T: tl.constexpr, S: tl.constexpr, D: tl.constexpr):
+@triton.jit
+def _head(q, k, v, real, heads, tokens, keys, scale, q0, q1, q2, k0, k1, k2, v0, v1, v2,
+          IS_CAUSAL: tl.constexpr, HIDES: tl.constexpr, PRECISION: tl.constexpr,
+          T: tl.constexpr, S: tl.constexpr, D: tl.constexpr):
+    """Which head of which sentence a program has, where the rows of either side and the features are in it; then its
+    queries, keys and values, and their weights."""
     sentence, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     rows, columns, features = tl.arange(0, T), tl.arange(0, S), tl.arange(0, D)
     q_places, q_there = _block(q, sentence, head, rows, features, tokens, q0, q1, q2)
     k_places, k_there = _block(k, sentence, head, columns, features, keys, k0, k1, k2)
     v_places, _ = _block(v, sentence, head, columns, features, keys, v0, v1, v2)
-    o_places, _ = _block(out, sentence, head, rows, features, tokens, o0, o1, o2)
+    queries, known, values = tl.load(q_places, q_there, 0.0), tl.load(k_places, k_there, 0.0), tl.load(
+        v_places, k_there, 0.0)
     hidden = tl.load(real + sentence * keys + columns, columns < keys, 0) if HIDES else columns
-    values = tl.load(v_places, k_there, 0.0)
-    p = _weights(tl.load(q_places, q_there, 0.0), tl.load(k_places, k_there, 0.0), hidden, rows, columns, tokens, keys,
-                 scale, IS_CAUSAL, HIDES, PRECISION)
+    p = _weights(queries, known, hidden, rows, columns, tokens, keys, scale, IS_CAUSAL, HIDES, PRECISION)
+    return sentence, head, rows, columns, features, queries, known, values, p
+
+
+@triton.jit(do_not_specialize=_SIZES)
+def _forward(q, k, v, real, out, heads, tokens, keys, scale,
+             q0, q1, q2, k0, k1, k2, v0, v1, v2, o0, o1, o2,
+             IS_CAUSAL: tl.constexpr, HIDES: tl.constexpr, PRECISION: tl.constexpr,
+             T: tl.constexpr, S: tl.constexpr, D: tl.constexpr):
+    sentence, head, rows, _, features, _, _, values, p = _head(
+        q, k, v, real, heads, tokens, keys, scale, q0, q1, q2, k0, k1, k2, v0, v1, v2,
+        IS_CAUSAL, HIDES, PRECISION, T, S, D)
+    places, there = _block(out, sentence, head, rows, features, tokens, o0, o1, o2)
     o = tl.dot(p.to(values.dtype), values, input_precision=PRECISION)
-    tl.store(o_places, o.to(out.dtype.element_ty), q_there)
+    tl.store(places, o.to(out.dtype.element_ty), there)
 
 
 @triton.jit(do_not_specialize=_SIZES)
@@ -70,25 +82,20 @@ def _backward(q, k, v, real, upstream, dq, dk, dv, heads, tokens, keys, scale,
               q0, q1, q2, k0, k1, k2, v0, v1, v2, u0, u1, u2, dq0, dq1, dq2, dk0, dk1, dk2, dv0, dv1, dv2,
               IS_CAUSAL: tl.constexpr, HIDES: tl.constexpr, PRECISION: tl.constexpr,
               T: tl.constexpr, S: tl.constexpr, D: tl.constexpr):
-    sentence, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
-    rows, columns, features = tl.arange(0, T), tl.arange(0, S), tl.arange(0, D)
-    q_places, q_there = _block(q, sentence, head, rows, features, tokens, q0, q1, q2)
-    k_places, k_there = _block(k, sentence, head, columns, features, keys, k0, k1, k2)
-    v_places, _ = _block(v, sentence, head, columns, features, keys, v0, v1, v2)
-    u_places, _ = _block(upstream, sentence, head, rows, features, tokens, u0, u1, u2)
-    hidden = tl.load(real + sentence * keys + columns, columns < keys, 0) if HIDES else columns
-    queries, known = tl.load(q_places, q_there, 0.0), tl.load(k_places, k_there, 0.0)
-    p = _weights(queries, known, hidden, rows, columns, tokens, keys, scale, IS_CAUSAL, HIDES, PRECISION)
-    above = tl.load(u_places, q_there, 0.0)
+    sentence, head, rows, columns, features, queries, known, values, p = _head(
+        q, k, v, real, heads, tokens, keys, scale, q0, q1, q2, k0, k1, k2, v0, v1, v2,
+        IS_CAUSAL, HIDES, PRECISION, T, S, D)
+    places, there = _block(upstream, sentence, head, rows, features, tokens, u0, u1, u2)
+    above = tl.load(places, there, 0.0)
     by_values = tl.dot(tl.trans(p.to(above.dtype)), above, input_precision=PRECISION)
-    places, _ = _block(dv, sentence, head, columns, features, keys, dv0, dv1, dv2)
-    tl.store(places, by_values.to(dv.dtype.element_ty), k_there)
-    by_weights = tl.dot(above, tl.trans(tl.load(v_places, k_there, 0.0)), input_precision=PRECISION)
+    places, there = _block(dv, sentence, head, columns, features, keys, dv0, dv1, dv2)
+    tl.store(places, by_values.to(dv.dtype.element_ty), there)
+    by_weights = tl.dot(above, tl.trans(values), input_precision=PRECISION)
     by_scores = (p * (by_weights - tl.sum(p * by_weights, 1)[:, None]) * scale).to(queries.dtype)
-    places, _ = _block(dq, sentence, head, rows, features, tokens, dq0, dq1, dq2)
-    tl.store(places, tl.dot(by_scores, known, input_precision=PRECISION).to(dq.dtype.element_ty), q_there)
-    places, _ = _block(dk, sentence, head, columns, features, keys, dk0, dk1, dk2)
-    tl.store(places, tl.dot(tl.trans(by_scores), queries, input_precision=PRECISION).to(dk.dtype.element_ty), k_there)
+    places, there = _block(dk, sentence, head, columns, features, keys, dk0, dk1, dk2)
+    tl.store(places, tl.dot(tl.trans(by_scores), queries, input_precision=PRECISION).to(dk.dtype.element_ty), there)
+    places, there = _block(dq, sentence, head, rows, features, tokens, dq0, dq1, dq2)
+    tl.store(places, tl.dot(by_scores, known, input_precision=PRECISION).to(dq.dtype.element_ty), there)
 
 
 def _settings(q: Tensor, k: Tensor, real: Tensor | None, causal: bool) -> dict[str, object]:

@@ -20,7 +20,7 @@ def fused(model: nn.Module) -> Iterator[None]:
     kind share what is compiled. Nothing is changed where there is no GPU."""
     layers = [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]
     for layer in layers if gpu.is_used() else ():
-        layer.forward = MethodType(_forward, layer)  # type: ignore[method-assign]
+        vars(layer)["forward"] = MethodType(_forward, layer)
     try:
         yield
     finally:
@@ -34,6 +34,6 @@ def _forward(layer: nn.Module, *inputs: Any) -> Tensor:
         return equation(layer, *inputs)
     for pattern in inputs:  # what layers ask of one is known before: once for all, and outside of what is compiled
         if isinstance(pattern, AttentionPattern) and pattern.grows and pattern.mask is not None:
-            pattern.answerable  # noqa: B018
+            _ = pattern.answerable
     y: Tensor = gpu.fused(equation)(layer, *inputs)
     return y
