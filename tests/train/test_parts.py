@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +21,12 @@ def sequences(rows: list[list[int]]) -> Sequences:
     return Sequences(np.asarray([i for row in rows for i in row], dtype=np.int32), offsets)
 
 
+def numbered(lengths: list[tuple[int, int]]) -> Corpus:
+    """Pairs of which each token tells the row."""
+    sides = [[[3 + row] * pair[side] for row, pair in enumerate(lengths)] for side in range(2)]
+    return Corpus(sequences(sides[0]), sequences(sides[1]), Report(0, 0, 0, 0, 0, 0))
+
+
 def corpus_of(lengths: list[tuple[int, int]]) -> Corpus:
     draw = np.random.default_rng(0)
     sides = [[draw.integers(3, 9, size=pair[side]).tolist() for pair in lengths] for side in range(2)]
@@ -25,26 +34,33 @@ def corpus_of(lengths: list[tuple[int, int]]) -> Corpus:
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=12), st.integers(1, 5))
-def test_parts_are_the_rows_in_order_without_empty_columns_and_about_equal(lengths: list[tuple[int, int]],
-                                                                          count: int) -> None:
-    corpus = corpus_of(lengths)
-    whole = collate(corpus, np.arange(len(lengths)))
-    parts = divide(whole, count)
+def test_parts_have_each_row_once_in_order_without_empty_columns_and_are_about_equal(lengths: list[tuple[int, int]],
+                                                                                     count: int) -> None:
+    corpus = numbered(lengths)
+    parts = divide(collate(corpus, np.arange(len(lengths))), count)
     assert len(parts) == count
     assert parts[0] is not None
-    first, tokens = 0, []
-    for part in parts:
-        rows = 0 if part is None else len(part.source)
-        tokens.append(sum(map(sum, lengths[first : first + rows])))
+    rows = [[] if part is None else (part.source[:, 0] - 3).tolist() for part in parts]
+    assert sorted(chain.from_iterable(rows)) == list(range(len(lengths)))
+    for part, mine in zip(parts, rows, strict=True):
+        assert mine == sorted(mine)
         if part is not None and count > 1:
-            alone = collate(corpus, np.arange(first, first + rows))
-            for name, tensor in vars(alone).items():
+            for name, tensor in vars(collate(corpus, np.asarray(mine))).items():
                 assert tensor is None or torch.equal(getattr(part, name), tensor)
                 assert (tensor is None) == (getattr(part, name) is None)
-        first += rows
-    assert first == len(lengths)
     if len(lengths) >= count:
+        tokens = [sum(sum(lengths[row]) for row in mine) for mine in rows]
         assert max(tokens) <= sum(tokens) / count + 2 * max(map(sum, lengths))
+
+
+@pytest.mark.parametrize(("lengths", "expected"), [
+    ([9, 9, 9, 10, 10, 10], [[0, 1, 3], [2, 4, 5]]),  # 28 and 29 tokens, where neighbours have 27 and 30
+    ([100] * 50 + [101] * 50, [list(range(50)), list(range(50, 100))]),
+    ([10, 40, 20, 30], [[0, 1], [2, 3]]),
+])
+def test_neighbours_stay_together_unless_that_is_uneven(lengths: list[int], expected: list[list[int]]) -> None:
+    parts = divide(collate(numbered([(length - 1, 1) for length in lengths]), np.arange(len(lengths))), 2)
+    assert [(part.source[:, 0] - 3).tolist() for part in parts if part is not None] == expected
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=4))

@@ -8,36 +8,46 @@ import torch
 from torch import Tensor
 
 from pellucid.data.batching import Batch
+from pellucid.train.world import deal
 
 
 def divide(batch: Batch, count: int) -> list[Batch | None]:
-    """`count` parts of neighbouring rows, in order, of tokens as equal as rows allow, without columns that are padding
-    in all their rows; None for a part without rows, which the first never is."""
+    """`count` parts of tokens as equal as rows allow, rows in order, without columns that are padding in all their
+    rows; None for a part without rows, which the first never is."""
     if count == 1:
         return [batch]
     costs = _lengths(batch.source, batch.real_source) + _lengths(batch.target, batch.real_target)
-    middles = 2 * costs.cumsum(0) - costs  # twice the place of each row's middle
-    begun = [0, *(max(1, int((count * middles < 2 * k * costs.sum()).sum())) for k in range(1, count)), len(costs)]
-    return [_rows(batch, start, end) if start < end else None for start, end in pairwise(begun)]
+    return [_rows(batch, rows) if rows else None for rows in _shares(costs, count)]
 
 
 def _lengths(ids: Tensor, real: Tensor | None) -> Tensor:
     return torch.full((len(ids),), ids.shape[1]) if real is None else real.sum(1)
 
 
-def _rows(batch: Batch, start: int, end: int) -> Batch:
-    source, real_source = _trimmed(batch.source[start:end], batch.real_source, start)
-    target, real_target = _trimmed(batch.target[start:end], batch.real_target, start)
-    return Batch(source, real_source, target, batch.target_input[start:end, : target.shape[1]], real_target)
+def _shares(costs: Tensor, count: int) -> list[list[int]]:
+    """The rows of each part: neighbours, which are of about one length, unless dealing rows out makes the largest part
+    smaller by a hundredth, as it does where rows are few and long."""
+    middles = 2 * costs.cumsum(0) - costs  # twice the place of each row's middle
+    begun = [0, *(max(1, int((count * middles < 2 * k * costs.sum()).sum())) for k in range(1, count)), len(costs)]
+    neighbours = [list(range(start, end)) for start, end in pairwise(begun)]
+    dealt = deal(costs.tolist(), count)
+    largest = [max(int(costs[rows].sum()) for rows in way) for way in (neighbours, dealt)]
+    return dealt if 1.01 * largest[1] < largest[0] else neighbours
 
 
-def _trimmed(ids: Tensor, real: Tensor | None, start: int) -> tuple[Tensor, Tensor | None]:
+def _rows(batch: Batch, rows: list[int]) -> Batch:
+    source, real_source = _trimmed(batch.source, batch.real_source, rows)
+    target, real_target = _trimmed(batch.target, batch.real_target, rows)
+    return Batch(source, real_source, target, batch.target_input[rows, : target.shape[1]], real_target)
+
+
+def _trimmed(ids: Tensor, real: Tensor | None, rows: list[int]) -> tuple[Tensor, Tensor | None]:
     if real is None:
-        return ids, None
-    real = real[start : start + len(ids)]
+        return ids[rows], None
+    real = real[rows]
     longest = int(real.sum(1).max())
     real = real[:, :longest]
-    return ids[:, :longest], None if bool(real.all()) else real
+    return ids[rows, :longest], None if bool(real.all()) else real
 
 
 def as_tensors(batches: Mapping[int, Batch]) -> dict[str, Tensor]:
