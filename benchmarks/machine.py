@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from pellucid.kernels.allocator import in_use
+
 PACKAGES = ("torch", "numpy", "transformers", "x-transformers", "ctranslate2", "sentencepiece")
 
 
@@ -21,7 +23,7 @@ def describe() -> dict[str, Any]:
     return {"machine": {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads(),
                         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
                         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-                        "system": platform.system()},
+                        "system": platform.system(), "allocator": in_use()},
             "versions": {"python": platform.python_version(), **_versions()},
             "date": datetime.date.today().isoformat()}
 

@@ -1,8 +1,9 @@
 """Training speed beside the peers: `python -m benchmarks.train [--quick] [--json FILE]`.
 
 Each system runs in a process of its own and takes its turn, repetition by repetition; real source and target tokens
-are counted, the loss of each batch included. The fraction of the limit is the time of the update's matrix products
-alone, at their best, over the time of the update.
+are counted, the loss of each batch included. All have tcmalloc where it is installed, as `pellucid train` has; with
+`LD_PRELOAD=` in front, all have glibc's allocator. The fraction of the limit is the time of the update's matrix
+products alone, at their best, over the time of the update.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from benchmarks import machine, processes, workloads
 from benchmarks.limit import Limit, flops, products
 from benchmarks.processes import Runner, interleave, say
 from benchmarks.worker import read
+from pellucid.kernels.allocator import start_anew
 from pellucid.kernels.levels import multiplies_bf16
 
 BEST = "bf16" if torch.cuda.is_available() or multiplies_bf16() else "fp32"  # of peers: imitated bf16 takes minutes
@@ -194,4 +196,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    start_anew()
     main()

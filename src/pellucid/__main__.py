@@ -2,6 +2,6 @@
 
 import sys
 
-from pellucid.cli import main
+from pellucid.cli import program
 
-sys.exit(main())
+sys.exit(program())

@@ -12,8 +12,8 @@ from pellucid.doctor.machine import findings_from, look_around, size
 from pellucid.train.dry_run import parameters_of
 
 CONFIG = from_mapping({"model": {"d_model": 8, "n_heads": 2, "d_ff": 8}, "train": {"average_last": 5}})
-FACTS = {"device": "cpu", "cores": 2, "threads": 2, "kernels": "compiled", "precision": "bf16", "parameters": 1000,
-         "free_disk_bytes": 2**30, "others": 0.05}
+FACTS = {"device": "cpu", "cores": 2, "threads": 2, "kernels": "compiled", "allocator": "tcmalloc", "precision": "bf16",
+         "parameters": 1000, "free_disk_bytes": 2**30, "others": 0.05}
 
 
 def test_nothing_to_say() -> None:
@@ -23,6 +23,7 @@ def test_nothing_to_say() -> None:
 @pytest.mark.parametrize(("facts", "kind", "severity"), [
     ({"kernels": "plain: no C++ compiler"}, "kernels", "warning"),
     ({"precision": "fp32"}, "precision", "note"),
+    ({"allocator": "glibc"}, "allocator", "note"),
     ({"threads": 1}, "threads", "note"),
     ({"threads": 4}, "threads", "warning"),
     ({"others": 0.2}, "busy", "note"),
@@ -44,6 +45,13 @@ def test_a_busy_machine_is_told_with_what_it_costs_and_what_to_set() -> None:
     assert "OMP_NUM_THREADS=4 " in finding.do
     assert [f.kind for f in findings_from(FACTS | {"others": 1.0, "threads": 3}, CONFIG)] == ["busy", "threads"]
     assert findings_from(FACTS | {"others": None}, CONFIG) == []
+
+
+def test_nobody_is_sent_for_an_allocator_that_would_not_help() -> None:
+    """fp32 products are not oneDNN's, and elsewhere there is no glibc."""
+    fp32 = from_mapping({"train": {"precision": "fp32"}})
+    assert findings_from(FACTS | {"allocator": "glibc", "precision": "fp32"}, fp32) == []
+    assert findings_from(FACTS | {"allocator": "the system's"}, CONFIG) == []
 
 
 def test_the_facts_here(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ VERBS = {
     "tokenizer": "train or look at a tokenizer on its own",
 }
 _MODULES = {"translate": "generate", "import": "import_"}  # where it is not the verb's own name
+_TRAINING = ("train", "demo", "plan")  # or measuring what it takes
 _FLAGS = {
     "--version": "print the version",
     "--debug": "show tracebacks",
@@ -51,12 +52,21 @@ _STEPS = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def program() -> int:
+    """What is typed in a terminal: a process of its own, which training may start anew."""
+    atexit.register(gc.freeze)  # to look for cycles at its end takes a fifth of torch's import
+    words = sys.argv[1:]
+    if words and words[0] in _TRAINING and not {"-h", "--help"} & set(words):
+        from pellucid.kernels.allocator import start_anew
+
+        start_anew()
+    return main(words)
+
+
+def main(arguments: Sequence[str]) -> int:
     """Runs one verb and returns its exit code: 0 done, 2 usage or config, 3 data, 4 checkpoint, 5 numerical stop,
     74 input/output, 128+n signal n."""
-    if arguments is None:  # a process of its own: to look for cycles at its end takes a fifth of torch's import
-        atexit.register(gc.freeze)
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     if sys.stderr is None:  # closed: what is told there is lost, and no file of ours gets its number

@@ -4,7 +4,6 @@ oneDNN makes machine code for each new shape of a bf16 product, and `precision.k
 so an epoch of batches leaves them behind: of a small model they are the largest part of the memory.
 """
 
-import ctypes
 import gc
 import os
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ import torch
 from torch.nn.functional import linear
 
 from pellucid.config import RunConfig
+from pellucid.kernels.allocator import give_back
 from pellucid.precision import products_in
 
 _PROBES = 12  # new shapes of each product
@@ -58,9 +58,7 @@ def primitive_bytes(config: RunConfig) -> int:
 def _settled() -> int:
     """`resident`, what was freed given back to the system."""
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    give_back()
     return resident()
 
 

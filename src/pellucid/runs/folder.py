@@ -207,10 +207,13 @@ def environment() -> dict[str, Any]:
 
     import torch
 
+    from pellucid.kernels.allocator import in_use
+
     packages = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors")
     return {"pellucid": version("pellucid"), "python": platform.python_version(), "platform": platform.platform(),
             "packages": {name: version(name) for name in packages}, "processor": _processor(),
-            "cores": os.cpu_count(), "threads": torch.get_num_threads(), "byte_order": sys.byteorder}
+            "cores": os.cpu_count(), "threads": torch.get_num_threads(), "byte_order": sys.byteorder,
+            "allocator": in_use()}
 
 
 def _processor() -> str:
