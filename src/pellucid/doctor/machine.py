@@ -58,7 +58,7 @@ def findings_from(facts: dict[str, Any], config: RunConfig) -> list[Finding]:
                              do="nothing; or train on another machine"))
     if on_cpu and facts["precision"] == "bf16" and facts["allocator"] == "glibc":
         found.append(Finding("allocator", "note", _WHERE, "memory is found by glibc's allocator, which is slow at it",
-                             cost="training of small models takes about an eighth longer; the results are the same",
+                             cost="training of small models takes up to an eighth longer; the results are the same",
                              do="install tcmalloc (Debian, Ubuntu: libtcmalloc-minimal4; Fedora: gperftools-libs); "
                                 "training begins with it by itself"))
     if on_cpu:

@@ -1,7 +1,7 @@
 """Whose allocator finds memory: the C library's, or one that finds small pieces sooner.
 
 oneDNN describes each product anew, in pieces of about 2 KB that glibc searches for. tcmalloc keeps such pieces at hand,
-and a small model's training takes an eighth less time (docs/performance.md). The results are the same to the bit.
+and a small model's training takes up to an eighth less time (docs/performance.md). The results are the same to the bit.
 
 A process has its allocator from its beginning, so one that is to train starts itself anew where there is a better one.
 """
@@ -14,7 +14,7 @@ from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
-PRELOAD = "LD_PRELOAD"  # set by whom ever, to nothing too: left as it is
+PRELOAD = "LD_PRELOAD"  # whoever has set it, and be it to nothing, decides
 _TCMALLOC = ("tcmalloc_minimal", "tcmalloc")  # gperftools': the first has no profilers
 _MARKS = {"tc_version": "tcmalloc", "mallctl": "jemalloc", "mi_version": "mimalloc", "gnu_get_libc_version": "glibc"}
 _GPU = Path("/dev/nvidiactl")  # beside whose driver nobody has tried it
@@ -39,7 +39,7 @@ def _here(function: str) -> Any:
 
 
 def better() -> str | None:
-    """The library that training would have in place of glibc's allocator; None where there is none, or it has one."""
+    """The library that training would have in place of glibc's allocator; None where that stays, or is not in use."""
     if sys.platform != "linux" or in_use() != "glibc" or PRELOAD in os.environ or _GPU.exists():
         return None
     return next(filter(None, map(find_library, _TCMALLOC)), None)
