@@ -53,6 +53,16 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def plain_kernels() -> None:
+    """The tests of a file begin with torch's own operations, whichever kernels those before it have left in use."""
+    import torch
+
+    from pellucid.kernels.compiled import use_kernels
+
+    use_kernels(torch.device("cpu"), False)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_loss_curve() -> Iterator[None]:
     """Of all runs that tests train in a process the first one's loss curve is drawn, and the others show that: drawing

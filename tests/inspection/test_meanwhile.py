@@ -5,8 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -37,25 +35,6 @@ def test_another_process_does_it_at_once(tmp_path: Path) -> None:
     assert found[1:] == who()[1:]
     assert found[0] != who()[0]
     assert multiprocessing.active_children() == []
-
-
-THREADS = """
-import torch
-from pellucid.inspection.meanwhile import meanwhile
-
-torch.set_num_threads(2)
-many = torch.zeros(2**20)
-many.exp()  # by threads, which a fork would wait for
-with meanwhile(lambda: [f"{torch.get_num_threads()} {many.exp().sum():.0f}"]) as done:
-    print(*done())
-"""
-
-
-@forks
-def test_it_takes_no_threads_that_are_not_there() -> None:
-    """In a process of its own: here the threads of torch are other tests'."""
-    told = subprocess.run([sys.executable, "-W", "ignore", "-c", THREADS], capture_output=True, text=True, timeout=120)
-    assert told.stdout == f"1 {2**20}\n", told.stderr
 
 
 def test_where_there_is_one_thread_this_one_does_it(monkeypatch: pytest.MonkeyPatch) -> None:

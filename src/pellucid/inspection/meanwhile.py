@@ -44,7 +44,6 @@ def meanwhile(work: Work) -> Iterator[Work]:
 
 def _tell(pipe: Connection, work: Work) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits decides
-    torch.set_num_threads(1)  # the others did not come along, and who gave them work would wait for ever
     try:
         answer: dict[str, object] = {"done": work()}
     except Exception as error:
