@@ -45,12 +45,14 @@ class Way:
         compiler: its command.
         runner: the command that runs what is compiled, if this processor does not.
         driver: what it is told, see driver.cpp: emulators and the sanitizer of threads know no threads in a fork.
+        examples: of each property.
     """
 
     level: str
     compiler: str
     runner: str = ""
     driver: str = "1 4 32"
+    examples: int = 15
 
     def obstacle(self) -> str | None:
         """What is lacking here."""
@@ -97,27 +99,32 @@ DECLARED = "".join(f"FUNCTION({name}, {', '.join(TYPES[each] for each in types)}
 CLANG = "clang++-19"
 ARM = "aarch64-linux-gnu-g++"
 QEMU = "qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu"
+EMULATED = "1 2 0", 4  # ten times as slow, and whether it knows each instruction few examples tell
 WAYS = {name: Way(name, "g++") for name in ("avx512-vnni", "avx512", "avx2-vnni")} | {
     "avx512-bf16 clang": Way("avx512-bf16", CLANG),
     "avx2 clang": Way("avx2", CLANG),
     "addresses": Way("avx512-bf16", ADDRESSES, driver="2 4 128"),
     "threads": Way("avx2", THREADS, driver="2 5 0"),
-    "avx2 haswell": Way("avx2", "g++", "qemu-x86_64 -cpu Haswell", "1 2 0"),
-    "neon": Way("neon", ARM, f"{QEMU} cortex-a53", "1 2 0"),
-    "neon-dotprod": Way("neon-dotprod", ARM, f"{QEMU} cortex-a76", "1 2 0"),
-    "neon-bf16": Way("neon-bf16", ARM, f"{QEMU} max", "1 2 0")}
+    "avx2 haswell": Way("avx2", "g++", "qemu-x86_64 -cpu Haswell", *EMULATED),
+    "neon": Way("neon", ARM, f"{QEMU} cortex-a53", *EMULATED),
+    "neon-dotprod": Way("neon-dotprod", ARM, f"{QEMU} cortex-a76", *EMULATED),
+    "neon-bf16": Way("neon-bf16", ARM, f"{QEMU} max", *EMULATED)}
 
 
 # ---- as a plugin of pytest ------------------------------------------------------------------------------------------
 
 
+def _way() -> Way:
+    return WAYS[os.environ["PELLUCID_WAY"]]
+
+
 @functools.cache
 def _chosen() -> Remote:
-    return WAYS[os.environ["PELLUCID_WAY"]].start()
+    return _way().start()
 
 
 def pytest_configure() -> None:
-    settings.register_profile("ways", max_examples=15, deadline=None)
+    settings.register_profile("ways", max_examples=_way().examples, deadline=None)
     settings.load_profile("ways")
     compiled.find_library = _chosen
 
