@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pellucid.config import ModelConfig, RunConfig, TrainConfig
+from pellucid.plan import budget
 from pellucid.plan.budget import Budget, Machine, training
 from pellucid.plan.workload import Workload, _as_corpus
 from pellucid.precision import PRIMITIVES
@@ -31,6 +32,15 @@ def test_a_longer_run_leaves_more_holes_by_the_logarithm_of_its_batches() -> Non
     assert holes[2] - holes[1] == pytest.approx(holes[1] - holes[0], rel=0.01)
     short, long = (planned(steps=None, epochs=epochs).total for epochs in (2, 50))
     assert long > short
+
+
+@pytest.mark.parametrize(("allocator", "share"), [("glibc", 1.0), ("jemalloc", 1.0), ("tcmalloc", 0.5 / 3.0)])
+def test_holes_are_those_that_the_allocator_leaves(monkeypatch: pytest.MonkeyPatch, allocator: str,
+                                                   share: float) -> None:
+    monkeypatch.setattr(budget, "in_use", lambda: "glibc")
+    most = planned().holdings["holes"]
+    monkeypatch.setattr(budget, "in_use", lambda: allocator)
+    assert planned().holdings["holes"] == pytest.approx(share * most, rel=0.01)
 
 
 def test_micro_batches_are_batches() -> None:
