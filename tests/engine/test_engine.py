@@ -195,7 +195,7 @@ def test_a_sentence_without_a_token_is_nothing_to_look_at(parts: dict[str, Any],
             wanted, expected = plain.step(expected, latest)
             got, state = fast.step(state, latest)
             torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
-    options = SearchOptions(beam_size=2, max_length=6, n_best=2)
+    options = SearchOptions(beam_size=2, max_length=9, n_best=2)
     found = search(fast, (ids, real), 4, options, SPECIALS)
     assert found == in_one_call(fast, (ids, real), options)
     for ours, theirs in zip(found, search(plain, (ids, real), 4, options, SPECIALS), strict=True):
