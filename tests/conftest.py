@@ -110,13 +110,13 @@ def new_cache() -> Callable[[Path], str]:
 
 @pytest.fixture(autouse=True, scope="session")
 def device() -> Iterator[None]:
-    """Tensors lie where PELLUCID_DEVICE says, cuda for one: what holds of the equations holds there."""
+    """Tensors lie where PELLUCID_DEVICE says, cuda for one: what holds of the equations holds there. Where it says
+    nothing, none is set: with a default device, be it the CPU, all that torch is asked for goes through Python first."""
     import torch
 
-    before = torch.get_default_device()
-    torch.set_default_device(os.environ.get("PELLUCID_DEVICE", before))
+    torch.set_default_device(os.environ.get("PELLUCID_DEVICE"))
     yield
-    torch.set_default_device(before)
+    torch.set_default_device(None)
 
 
 @pytest.fixture(autouse=True)

@@ -33,10 +33,8 @@ SIDES = [(5, 5), (1, 1), (1, 30), (17, 40), (64, 64), (33, 3)]
 @pytest.fixture(autouse=True)
 def on_device() -> Iterator[None]:
     """Tensors lie where the kernels compute."""
-    before = torch.get_default_device()
-    torch.set_default_device(DEVICE)
-    yield
-    torch.set_default_device(before)
+    with DEVICE:
+        yield
 
 
 def drawn(queries: int, keys: int, width: int, dtype: torch.dtype) -> tuple[list[Tensor], Tensor]:
