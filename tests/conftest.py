@@ -111,7 +111,7 @@ def new_cache() -> Callable[[Path], str]:
 @pytest.fixture(autouse=True, scope="session")
 def device() -> Iterator[None]:
     """Tensors lie where PELLUCID_DEVICE says, cuda for one: what holds of the equations holds there. Where it says
-    nothing, none is set: with a default device, be it the CPU, all that torch is asked for goes through Python first."""
+    nothing, none is set: with a default device, be it the CPU, all that torch does goes through Python first."""
     import torch
 
     torch.set_default_device(os.environ.get("PELLUCID_DEVICE"))

@@ -4,6 +4,7 @@ In its format, what is appended to a message is merged into it, so that a table 
 and nothing else of it changes. The table is compiled by SentencePiece: it is that of a small model trained with it.
 """
 
+import functools
 import io
 import sys
 import tempfile
@@ -24,14 +25,15 @@ def models(tokenizers: Tokenizers) -> tuple[bytes, bytes]:
     return tokenizers.source.serialized() + added, tokenizers.target.serialized() + added
 
 
+@functools.cache
 def _tidying(tidy: Tidy) -> bytes:
     """What is to be appended; nothing where a text stays as it is."""
-    changed = {chr(i): tidy(chr(i)) for i in range(1, sys.maxunicode + 1)
-               if i not in _SURROGATES and tidy(chr(i)) != chr(i)}
-    if not changed:
+    if tidy == Tidy(lowercase=False, strip_punctuation=False):
         return b""
     import sentencepiece
 
+    characters = (chr(code) for code in range(1, sys.maxunicode + 1) if code not in _SURROGATES)
+    changed = {old: new for old in characters if (new := tidy(old)) != old}
     rules = "".join(f"{ord(old):X}\t{' '.join(f'{ord(c):X}' for c in new)}\n" for old, new in changed.items())
     model = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
