@@ -6,6 +6,7 @@ dataclasses, and mappings, which are taken as they stand.
 
 import dataclasses
 import difflib
+import functools
 import sys
 import types
 import typing
@@ -18,6 +19,8 @@ _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: 
 _SHOWN = 200  # characters of what was given that are told
 _LARGEST = sys.float_info.max
 
+hints_of = functools.cache(typing.get_type_hints)  # which compiles each hint: most of reading a configuration
+
 
 def read_dataclass(kind: Any, mapping: Any, where: str = "") -> Any:
     """An instance of the dataclass `kind` from `mapping`; keys left out keep their defaults.
@@ -28,7 +31,7 @@ def read_dataclass(kind: Any, mapping: Any, where: str = "") -> Any:
     if not isinstance(mapping, dict):
         raise ConfigError(f"{where or 'the configuration'} must be a mapping of keys to values, not {_show(mapping)}",
                           where=where)
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     names = {key_of(f.name): f.name for f in dataclasses.fields(kind)}
     values = {}
     for key, value in mapping.items():

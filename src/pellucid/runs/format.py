@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config import RunConfig
-from pellucid.config.reader import key_of
+from pellucid.config.reader import hints_of, key_of
 from pellucid.config.strict_yaml import read_yaml
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import read_json
@@ -86,7 +86,7 @@ def _unknown_keys_of(folder: Path) -> list[str]:
 
 
 def _unknown(kind: Any, mapping: dict[Any, Any], prefix: str = "") -> Iterator[str]:
-    hints = {key_of(field): hint for field, hint in typing.get_type_hints(kind).items()}
+    hints = {key_of(field): hint for field, hint in hints_of(kind).items()}
     for key, value in mapping.items():
         if key not in hints:
             yield f"{prefix}{key}"
