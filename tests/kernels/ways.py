@@ -45,14 +45,14 @@ class Way:
         compiler: its command.
         runner: the command that runs what is compiled, if this processor does not.
         driver: what it is told, see driver.cpp: emulators and the sanitizer of threads know no threads in a fork.
-        examples: of each property.
+        searches: whether whole searches are run, too.
     """
 
     level: str
     compiler: str
     runner: str = ""
     driver: str = "1 4 32"
-    examples: int = 15
+    searches: bool = True
 
     def obstacle(self) -> str | None:
         """What is lacking here."""
@@ -99,8 +99,9 @@ DECLARED = "".join(f"FUNCTION({name}, {', '.join(TYPES[each] for each in types)}
 CLANG = "clang++-19"
 ARM = "aarch64-linux-gnu-g++"
 QEMU = "qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu"
-# Other ways tell whether AVX2's kernels are right, with threads; this slow one, whether the processor knows them.
-HASWELL = Way("avx2", "g++", "qemu-x86_64 -cpu Haswell", "1 1 0", examples=4)
+# Other ways tell whether AVX2's kernels are right, with threads and searches; this slow one, whether the processor has
+# their instructions.
+HASWELL = Way("avx2", "g++", "qemu-x86_64 -cpu Haswell", "1 1 0", searches=False)
 WAYS = {name: Way(name, "g++") for name in ("avx512-vnni", "avx512", "avx2-vnni")} | {
     "avx512-bf16 clang": Way("avx512-bf16", CLANG),
     "avx2 clang": Way("avx2", CLANG),
@@ -125,7 +126,7 @@ def _chosen() -> Remote:
 
 
 def pytest_configure() -> None:
-    settings.register_profile("ways", max_examples=_way().examples, deadline=None)
+    settings.register_profile("ways", max_examples=15, deadline=None)
     settings.load_profile("ways")
     compiled.find_library = _chosen
 
