@@ -15,7 +15,7 @@ from pellucid.cli.help import NAMES, arguments_of, help_of
 from pellucid.config import RunConfig, Split
 from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, override, to_mapping
-from pellucid.config.reader import key_of, merge, nest, unknown_key
+from pellucid.config.reader import hints_of, key_of, merge, nest, unknown_key
 from pellucid.config.strict_yaml import read_yaml
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe, recipe_names
@@ -99,7 +99,7 @@ def split_overrides(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
 def dotted_keys(kind: Any, prefix: str = "") -> dict[str, Any]:
     """Every key of the configuration, dotted, with its type; sections too, where they can be given whole."""
     keys: dict[str, Any] = {}
-    for name, hint in typing.get_type_hints(kind).items():
+    for name, hint in hints_of(kind).items():
         section = next((m for m in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(m)), None)
         if section is None or section is Split:
             keys[prefix + key_of(name)] = hint
