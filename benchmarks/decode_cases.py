@@ -53,7 +53,8 @@ class Case:
         return {name: value.detach().numpy() for name, value in self.model.state_dict().items()}
 
     def calls(self, one_by_one: bool) -> list[Call]:
-        """The sources in calls: all in one where outputs end by themselves, else those of each length together."""
+        """The sources in calls: all in one where outputs end by themselves, else those of each length together, the
+        most tokens first, as a program would that knew: what takes long should not begin last."""
         ends: dict[Any, list[int]] = {}
         for i in range(len(self.sources)):
             length = self.lengths[i] if self.lengths else None
@@ -62,7 +63,7 @@ class Case:
         for sentences in ends.values():
             high = self.lengths[sentences[0]] if self.lengths else LONGEST
             found.append(Call(sentences, high - 1 if self.lengths else 0, high))
-        return found
+        return found if one_by_one else sorted(found, key=lambda call: -call.high * len(call.sentences))
 
     def first(self, count: int) -> Case:
         """Its first sentences, without a score."""

@@ -156,7 +156,7 @@ def _learned(chunks: Sequence[Chunk]) -> Association:
     chunks = [aligned(chunk) for chunk in chunks]
     source_ids, target_ids = (vocabulary([chunk[side] for chunk in chunks]) for side in (0, 1))
     pairs = [(source_ids.ids(source), target_ids.ids(target)) for source, target in chunks]
-    partner = _partners(pairs)
+    partner = _partners(pairs, (len(source_ids.words), len(target_ids.words)))
     offsets = [_best_offset(source, target, partner) for source, target in pairs]
     near = _rates(pairs, partner, offsets)
     far = _rates(pairs, partner, [_far(source) for source, _ in pairs])
@@ -169,30 +169,35 @@ def _far(lines: Bags) -> int:
     return min(_FAR, len(lines) // 2)
 
 
-def _partners(pairs: Sequence[tuple[Bags, Bags]]) -> Ids:
-    """For each source id the target id that is near it most above chance; a bucket's is itself."""
-    together = np.zeros(FREQUENT * FREQUENT, dtype=np.int32)
-    in_source, in_target, total = np.zeros(FREQUENT), np.zeros(FREQUENT), 0
+def _partners(pairs: Sequence[tuple[Bags, Bags]], words: tuple[int, int]) -> Ids:
+    """For each source id the target id that is near it most above chance; a bucket's is itself.
+
+    Args:
+        words: frequent ones of the source and of the target, whose ids are below.
+    """
+    height, width = words[0], min(words[1] + 1, FREQUENT)  # one more, which is near nothing: as likely as chance
+    together = np.zeros(height * width, dtype=np.int32)
+    in_source, in_target, total = np.zeros(height), np.zeros(width), 0
     waiting: list[NDArray[np.int32]] = []
     for number, (source, target) in enumerate(pairs, start=1):
-        waiting += [_keys_together(source, target, offset) for offset in range(-REACH, REACH + 1)]
+        waiting += [_keys_together(source, target, offset, width) for offset in range(-REACH, REACH + 1)]
         if number == len(pairs) or sum(map(len, waiting)) > _KEYS_AT_ONCE:
             together += np.bincount(np.concatenate(waiting), minlength=len(together)).astype(np.int32)
             waiting = []
-        in_source += np.bincount(source.ids[source.ids < FREQUENT], minlength=FREQUENT)
-        in_target += np.bincount(target.ids[target.ids < FREQUENT], minlength=FREQUENT)
+        in_source += np.bincount(source.ids[source.ids < FREQUENT], minlength=height)
+        in_target += np.bincount(target.ids[target.ids < FREQUENT], minlength=width)
         total += len(source)
-    counts = together.reshape(FREQUENT, FREQUENT)
-    partner = np.arange(SIZE, dtype=np.int32)
-    for start in range(0, FREQUENT, 500):  # by rows, which bounds memory
+    counts = together.reshape(height, width)
+    partner = np.where(np.arange(SIZE) < FREQUENT, 0, np.arange(SIZE)).astype(np.int32)
+    for start in range(0, height, 500):  # by rows, which bounds memory
         rows = slice(start, start + 500)
         expected = np.outer(in_source[rows], in_target) * ((2 * REACH + 1) / max(total, 1))
-        partner[rows] = ((counts[rows] - expected) / np.sqrt(expected + 1)).argmax(1)
+        partner[:height][rows] = ((counts[rows] - expected) / np.sqrt(expected + 1)).argmax(1)
     return partner
 
 
-def _keys_together(source: Bags, target: Bags, offset: int) -> NDArray[np.int32]:
-    """f · FREQUENT + e for each frequent source word f of a line i and target word e of line i + offset."""
+def _keys_together(source: Bags, target: Bags, offset: int, width: int) -> NDArray[np.int32]:
+    """f · width + e for each frequent source word f of a line i and target word e of line i + offset."""
     first, last = max(0, -offset), max(0, -offset, min(len(source), len(target) - offset))
     part = slice(source.starts[first], source.starts[last])
     ids, lines = source.ids[part], source.lines[part]
@@ -201,7 +206,7 @@ def _keys_together(source: Bags, target: Bags, offset: int) -> NDArray[np.int32]
     ends = np.cumsum(sizes)
     inner = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes)
     met = target.ids[np.repeat(target.starts[lines + offset], sizes) + inner]
-    return np.asarray((np.repeat(ids, sizes) * FREQUENT + met)[met < FREQUENT])
+    return np.asarray((np.repeat(ids, sizes) * width + met)[met < FREQUENT])
 
 
 def _hits(source: Bags, target: Bags, partner: Ids, offset: int) -> tuple[Ids, NDArray[np.bool_]]:
