@@ -122,9 +122,9 @@ def device() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """Each test draws the same numbers, whichever tests run before it."""
-    import torch
+    from tests.seeds import reseed
 
-    torch.manual_seed(0)
+    reseed(0)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.seeds import reseed
 
 from pellucid.config import ModelConfig
 from pellucid.engine.engine import Engine
@@ -52,7 +53,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
 
 
 def made(vocabulary: int = V, **parts: Any) -> Transformer:
-    torch.manual_seed(1)
+    reseed(1)
     sizes = {"d_model": 64, "n_heads": 2, "d_ff": 96, "encoder_layers": 1, "decoder_layers": 2, "max_length": 24}
     model = build(ModelConfig(**{**sizes, **parts}), vocabulary, vocabulary, shared=True).eval()
     with torch.no_grad():
@@ -239,7 +240,7 @@ def test_ids_may_be_a_part_of_a_table() -> None:
 
 def test_no_source_padding_and_wide_heads() -> None:
     for heads in (1, 2, 4):
-        torch.manual_seed(2)
+        reseed(2)
         config = ModelConfig(d_model=64, n_heads=heads, d_ff=48, encoder_layers=1, decoder_layers=1)
         model = build(config, V, V, shared=True).eval()
         ids = torch.randint(4, V, (3, 70))

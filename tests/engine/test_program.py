@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.seeds import reseed
 from torch import Tensor, nn
 
 from pellucid.engine.layout import APART, Activation, Buffer, Execution
@@ -40,7 +41,7 @@ def run(program: Program, x: Tensor) -> Tensor:
 
 
 def drawn(rows: int, inner: int, outer: int, seed: int) -> tuple[Tensor, nn.Linear]:
-    torch.manual_seed(seed)
+    reseed(seed)
     return torch.randn(rows, inner), nn.Linear(inner, outer).requires_grad_(False)
 
 

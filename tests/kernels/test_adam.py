@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.seeds import reseed
 from torch import Tensor, nn
 
 from pellucid.config import TrainConfig
@@ -19,7 +20,7 @@ SIZES = st.lists(st.sampled_from([(1,), (7,), (3, 5), (64, 65), (4097,), (2, 409
 
 
 def module_of(sizes: list[tuple[int, ...]]) -> nn.ParameterList:
-    torch.manual_seed(0)
+    reseed(0)
     return nn.ParameterList([nn.Parameter(torch.randn(size)) for size in sizes])
 
 

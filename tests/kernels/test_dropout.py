@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.seeds import reseed
 
 from pellucid.kernels.dropout import keep_mask
 
@@ -13,7 +14,7 @@ COUNT = 400_000
 
 def draws(p: float, seed: int = 5) -> torch.Tensor:
     """[COUNT / 2, 2], true where dropped: a row is one 64-bit draw, a column one of its lanes."""
-    torch.manual_seed(seed)
+    reseed(seed)
     return (keep_mask(torch.Size([COUNT]), p, torch.empty(0)) == 0).view(-1, 2)
 
 
@@ -37,7 +38,7 @@ def test_lanes_and_neighbours_are_uncorrelated(p: float) -> None:
 @pytest.mark.parametrize("levels", [1, 429_496_730, 2**32 - 1])
 def test_the_expectation_is_exact_for_the_p_really_used(levels: int) -> None:
     """(1 - p)·scale is 1 to the last bit of a float, at both ends of the range too."""
-    torch.manual_seed(7)
+    reseed(7)
     mask = keep_mask(torch.Size([20_000]), levels / 2**32, torch.empty(0, dtype=torch.float64))
     if levels < 2**31:  # else hardly one feature is kept
         assert float(mask.max()) * (2**32 - levels) / 2**32 == pytest.approx(1, rel=1e-15)

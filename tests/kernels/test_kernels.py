@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.seeds import reseed
 from torch import Tensor, nn
 
 from pellucid.kernels import calls, cross_entropy
@@ -30,7 +31,7 @@ def outputs(compute: Callable[[], list[Tensor]], loaded: bool) -> list[Tensor]:
     """What `compute` gives with the kernels or with the plain equations."""
     try:
         use_kernels(torch.device("cpu"), loaded)
-        torch.manual_seed(3)
+        reseed(3)
         return [t.detach().clone() for t in compute()]
     finally:
         use_kernels(torch.device("cpu"))
@@ -190,7 +191,7 @@ def test_dropout_feature_by_feature(p: float, kind: torch.dtype) -> None:
     x = torch.randn(4133).to(kind).requires_grad_()
     out = Dropout(p)(x)
     out.backward(torch.ones_like(out))
-    torch.manual_seed(0)  # as the fixture seeds each test; the values above were drawn first
+    reseed(0)  # as the fixture seeds each test; the values above were drawn first
     torch.randn(4133)
     key = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None)) % 2**64
     kept = torch.tensor([h >= round(p * BITS) for h in drawn(4133, key >> 32, key & 0xFFFFFFFF)])
@@ -232,7 +233,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     x, qkv, p = torch.randn(1000, 64), torch.randn(3, 8, 4, 30, 32), torch.arange(30)
 
     def compute() -> list[Tensor]:
-        torch.manual_seed(1)
+        reseed(1)
         leaf, heads = x.clone().requires_grad_(), qkv.clone().requires_grad_()
         norm.zero_grad()
         mixed = kernel(*heads.unbind(), AttentionPattern(p, p, None, True), None)

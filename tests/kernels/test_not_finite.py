@@ -15,6 +15,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from tests.kernels.test_doors import CASES, COUNT, TOLERANCES, equations
+from tests.seeds import reseed
 from torch import Tensor
 
 from pellucid.nn.attention_pattern import AttentionPattern
@@ -44,7 +45,7 @@ def both(door: Callable[..., Tensor], *inputs: Tensor) -> Iterator[tuple[Tensor,
     found = []
     for way in (False, True):
         leaves = [t.clone().requires_grad_() for t in inputs]
-        torch.manual_seed(3)
+        reseed(3)
         if way:
             with equations():
                 out = door(*leaves)
@@ -87,14 +88,14 @@ def test_norms(seed: int, holes: list[tuple[int, float]], rows: int, width: int,
 def test_dropout(seed: int, holes: list[tuple[int, float]], of_x: list[tuple[int, float]], kind: torch.dtype) -> None:
     """The equation with the mask that is drawn for ones."""
     y = drawn(seed, holes, 4, 9).to(kind)
-    torch.manual_seed(3)
+    reseed(3)
     mask = Dropout(0.5)(torch.ones_like(y))
-    torch.manual_seed(3)
+    reseed(3)
     alike("dropout", Dropout(0.5)(y), y * mask)
     x = drawn(seed + 1, of_x, 4, 9)
-    torch.manual_seed(3)
+    reseed(3)
     mask = Dropout(0.5).add(torch.zeros(4, 9), torch.ones_like(y))
-    torch.manual_seed(3)
+    reseed(3)
     alike("dropout", Dropout(0.5).add(x, y), x + y * mask)
 
 
