@@ -36,13 +36,15 @@ static void multiply_either(const Operation &o, const Execution &e, const Member
 template <class T> static void quantize(const Operation &o, const Execution &e, i64 r) {
     const T *from = (const T *)e.buffers[o.from] + r * stride(o.from, o.inner);
     Quantum *to = (Quantum *)e.buffers[o.to] + r * stride(o.to, o.inner);
-    Lanes highest = Lanes{} + 1e-30f, no_number = {};
-    for (i64 i = 0; i < o.inner; i += LANES) {
-        Lanes x = read(from + i);
-        highest = larger(x < 0 ? -x : x, highest);
-        no_number += x - x;
+    auto highest = magnitudes(from);
+    for (i64 i = LANES; i < o.inner; i += LANES) {
+        auto x = magnitudes(from + i);
+        highest = x > highest ? x : highest;
     }
-    float top = largest(highest), scale = 127.0f / top;
+    T lanes[LANES];
+    memcpy(lanes, &highest, sizeof lanes);
+    Lanes most = read(lanes), no_number = most - most;
+    float top = largest(larger(most, Lanes{} + 1e-30f)), scale = 127.0f / top;
     for (i64 i = 0; i < o.inner; i += LANES) {
         IntLanes whole = __builtin_convertvector(128.5f + scale * read(from + i), IntLanes);
         write_quanta(to + i, whole + (int32_t)(QUANTUM_ZERO - 128));

@@ -67,6 +67,9 @@ static inline Lanes read(const bf16 *p) {
     return (Lanes)(__builtin_convertvector(h, LaneBits) << 16);
 #endif
 }
+// The bits of |p[i]|: as whole numbers in the order of magnitude, infinity above all numbers, NaN above infinity.
+static inline LaneBits magnitudes(const float *p) { LaneBits u; memcpy(&u, p, sizeof u); return u & 0x7fffffffu; }
+static inline HalfLanes magnitudes(const bf16 *p) { HalfLanes u; memcpy(&u, p, sizeof u); return u & (uint16_t)0x7fff; }
 static inline void write(float *p, Lanes v) { memcpy(p, &v, sizeof v); }
 static inline void write(bf16 *p, Lanes v) {
 #if defined(__AVX512BF16__)
