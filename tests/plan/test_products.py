@@ -24,9 +24,18 @@ def test_a_layer_of_one_side_meets_that_sides_rows() -> None:
     assert count_primitives(products, [Shape(10, 5, 6), Shape(10, 5, 7), Shape(10, 8, 7)], 1, 1) == 2
 
 
-def test_products_of_sentences_are_new_for_each_shape() -> None:
-    products = {("bmm", ((PROBE.sentences, 11, 16), (PROBE.sentences, 16, 11)))}
-    assert count_primitives(products, [Shape(2, 5, 5), Shape(2, 5, 6), Shape(2, 5, 5)], 1, 1) == 2
+def test_products_of_sentences_are_new_for_each_length() -> None:
+    products = {("bmm nn", ((PROBE.sentences, 11, 16), (PROBE.sentences, 16, 11)))}
+    assert count_primitives(products, [Shape(2, 5, 5), Shape(2, 5, 6), Shape(2, 6, 6), Shape(3, 5, 5)], 1, 1) == 3
+
+
+def test_where_both_sides_are_as_long_they_share_products() -> None:
+    """Unless the matrices lie otherwise."""
+    source, target = PROBE.source, PROBE.target
+    products = {(f"bmm {lies}", ((28, rows, inner), (28, inner, 16))) for lies, rows, inner in (
+        ("nn", source, source), ("nn", target, source), ("nn", target, target), ("tn", target, target))}
+    assert count_primitives(products, [Shape(2, 5, 5)], 1, 1) == 2
+    assert count_primitives(products, [Shape(2, 5, 6)], 1, 1) == 4
 
 
 def test_more_batches_meet_no_more_rows_than_there_are_numbers() -> None:

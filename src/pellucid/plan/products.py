@@ -1,7 +1,8 @@
 """How many shapes of matrix products a run meets: oneDNN keeps a primitive for each of them.
 
 The products of one small batch, whose numbers of tokens are no other size of the model, are a template: where a side is
-as long as the batch has source or target tokens, every other batch puts its own number there.
+as long as the batch has source or target tokens, every other batch puts its own number there. A product of another
+layout, of transposed matrices, is another one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,16 +28,18 @@ def count_primitives(products: Iterable[Product], shapes: Sequence[Shape], scale
     rows = {probed * PROBE.source: {passes * shape.sentences * shape.source for shape in distinct},
             probed * PROBE.target: {passes * shape.sentences * shape.target for shape in distinct}}
     seen: dict[Product, set[int]] = {}
-    others = 0
+    others = set[tuple[int, Product]]()
     for name, sides in products:
         sizes = {size for side in sides for size in side}
         if sizes & rows.keys():
             template = (name, tuple(tuple(_ROWS if size in rows else size for size in side) for side in sides))
             for size in sizes & rows.keys():
                 seen.setdefault(template, set()).update(rows[size])
-        else:
-            others += bool(sizes & {probed, PROBE.source, PROBE.target})
-    return round(sum(_grown(values, scale) for values in seen.values()) + others * len(distinct) * scale)
+        elif sizes & {probed, PROBE.source, PROBE.target}:  # where both sides are as long, some are the same
+            for shape in distinct:
+                own = {probed: passes * shape.sentences, PROBE.source: shape.source, PROBE.target: shape.target}
+                others.add((shape.sentences, (name, tuple(tuple(own.get(s, s) for s in side) for side in sides))))
+    return round(sum(_grown(values, scale) for values in seen.values()) + len(others) * scale)
 
 
 def _grown(values: set[int], scale: float) -> float:

@@ -20,7 +20,7 @@ from pellucid.kernels import calls
 from pellucid.kernels.compiled import NAMES
 
 Holdings = dict[str, int]  # bytes, by what holds them
-Product = tuple[str, tuple[tuple[int, ...], ...]]  # an operation, and the shapes that it multiplies
+Product = tuple[str, tuple[tuple[int, ...], ...]]  # an operation, how its matrices lie, and the shapes it multiplies
 _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mkldnn_linear", "linear"}
 
 
@@ -41,8 +41,9 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
         out = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
         if name in _PRODUCTS:
-            shapes = tuple(tuple(a.shape) for a in args if isinstance(a, Tensor) and a.dim() > 1)
-            self.products.add((name, shapes))
+            matrices = [a for a in args if isinstance(a, Tensor) and a.dim() > 1]
+            lies = "".join("t" if a.shape[-1] > 1 and a.stride(-1) != 1 else "n" for a in matrices)
+            self.products.add((f"{name} {lies}", tuple(tuple(a.shape) for a in matrices)))
         for tensor in tree_leaves(out):
             if isinstance(tensor, Tensor):
                 self._note(tensor)
