@@ -156,3 +156,11 @@ def test_the_kernels_are_as_before_afterwards() -> None:
     assert dict(calls._functions) == before
     assert (state == "compiled") == bool(before)
     use_kernels(torch.device("cpu"), False)
+
+
+def test_products_of_transposed_matrices_are_others() -> None:
+    with rehearsal(compiled=False) as ledger:
+        x, y = torch.empty(2, 5, 3), torch.empty(2, 5, 7)
+        torch.bmm(x.mT, y), torch.bmm(y.mT, x), torch.bmm(x, torch.empty(2, 3, 7))
+    assert ledger.products == {("bmm tn", ((2, 3, 5), (2, 5, 7))), ("bmm tn", ((2, 7, 5), (2, 5, 3))),
+                               ("bmm nn", ((2, 5, 3), (2, 3, 7)))}
