@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests.hanging import noticed
 
 MEMORY = Path("/dev/shm")
 if "TMPDIR" not in os.environ and MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
@@ -32,6 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     compiled_fp64 = {"either_way": "compiled", "dtype": torch.float64}.items()
     items[:] = [item for item in items
                 if not hasattr(item, "callspec") or not compiled_fp64 <= item.callspec.params.items()]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """A test that hangs fails and is named."""
+    with noticed():
+        return (yield)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,12 +8,13 @@ import json
 import multiprocessing
 import os
 import pickle
+import secrets
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ from pellucid.train.world import World, find_world, joined, meeting_point
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, and that the system gives to nobody who asks for any, before a rank takes it."""
+    while True:
+        port = secrets.choice(range(20_000, 32_768))  # below those that Linux and others give
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def variables(rank: int, size: int, port: int) -> dict[str, str]:
@@ -46,25 +49,37 @@ def in_world(size: int, task: Callable[[World], Any], seconds: float = 60.0) -> 
 
 
 def on_ranks(size: int, task: Callable[[], Any]) -> list[Any]:
-    """The same of a task that finds its world by itself, as what torchrun starts does."""
-    fork, port, answers = multiprocessing.get_context("fork"), free_port(), []
+    """The same of a task that finds its world by itself, as what torchrun starts does. Once one has raised an error,
+    the others have a minute for theirs."""
+    fork, port = multiprocessing.get_context("fork"), free_port()
+    processes, waiting, found = [], dict[Connection, int](), dict[int, Any]()
     for rank in range(size):
         here, there = fork.Pipe()
-        process = fork.Process(target=_rank, args=(there, task, variables(rank, size, port)))
+        process = fork.Process(target=_rank, args=(there, task, variables(rank, size, port)), daemon=True)
         process.start()
         there.close()
-        answers.append((process, here))
-    found = []
-    for process, pipe in answers:
-        try:
-            found.append(pickle.loads(pipe.recv_bytes()))
-        except EOFError:
-            found.append(RuntimeError("the rank is gone"))
-        process.join()
-    for answer in found:
+        processes.append(process)
+        waiting[here] = rank
+    try:
+        while waiting:
+            failed = any(isinstance(told, RuntimeError) for told in found.values())
+            if not (ready := wait(waiting, 60 if failed else None)):
+                break
+            for pipe in ready:
+                rank = waiting.pop(pipe)
+                try:
+                    found[rank] = pickle.loads(pipe.recv_bytes())
+                except EOFError:
+                    found[rank] = RuntimeError(f"rank {rank} is gone")
+    finally:
+        for process in processes:
+            process.join(0 if waiting else 60)
+            process.kill()
+            process.join()
+    for answer in map(found.get, range(size)):
         if isinstance(answer, BaseException):
             raise answer
-    return found
+    return [found[rank] for rank in range(size)]
 
 
 def _rank(pipe: Connection, task: Callable[[], Any], told: dict[str, str]) -> None:
