@@ -9,7 +9,7 @@
 #include <vector>
 
 static const i64 BLOCK = 96;  // rows that a thread takes at once
-static const i64 PART = 512;  // logits of a row that are ranked together
+static const i64 PART = 64;   // logits of a row that are ranked together
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
@@ -63,23 +63,24 @@ static void embed(const Operation &o, const Execution &e, i64 r) {
     for (i64 i = 0; i < d; i++) to[i] = word[i] + place[i];
 }
 
+// Σ f(i) over the registers of a row, four sums at once: one would have to wait for each addition before the next.
+template <class F> static ALWAYS_INLINE float total_of(i64 d, F f) {
+    Lanes sum[4] = {};
+    i64 i = 0;
+    for (; i + 4 * LANES <= d; i += 4 * LANES)
+        for (i64 j = 0; j < 4; j++) sum[j] += f(i + j * LANES);
+    for (; i < d; i += LANES) sum[0] += f(i);
+    return total((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
 // The fp32 rows `from` [R, D] into `to`, typed.
 template <class T> static void normalize(const Operation &o, const Execution &e, i64 r) {
     i64 d = o.inner;
     float *x = (float *)e.buffers[o.from] + r * d, mean = 0, scale = 1;
     T *to = (T *)e.buffers[o.to] + r * stride(o.to, d);
-    if (o.norm == LAYER_NORM || o.norm == STD_NORM) {
-        Lanes sum = {};
-        for (i64 i = 0; i < d; i += LANES) sum += read(x + i);
-        mean = total(sum) / d;
-    }
+    if (o.norm == LAYER_NORM || o.norm == STD_NORM) mean = total_of(d, [&](i64 i) { return read(x + i); }) / d;
     if (o.norm != NO_NORM) {
-        Lanes sum = {};
-        for (i64 i = 0; i < d; i += LANES) {
-            Lanes centred = read(x + i) - mean;
-            sum += centred * centred;
-        }
-        float square = total(sum);
+        float square = total_of(d, [&](i64 i) { return (read(x + i) - mean) * (read(x + i) - mean); });
         scale = o.norm == STD_NORM ? 1 / (__builtin_sqrtf(square / (d - 1)) + o.epsilon)
                                    : 1 / __builtin_sqrtf(square / d + o.epsilon);
     }

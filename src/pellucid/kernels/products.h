@@ -8,6 +8,7 @@
 static const i64 TILE = 6;                     // rows that are multiplied at once
 static const i64 VECTORS = PANEL / LANES;      // registers that hold a row of a panel
 static const i64 WIDE = LANES == 16 ? 4 : 1;   // panels that are multiplied at once: of sums, 6 · WIDE · VECTORS fit
+static const i64 LINE = 64;                    // bytes that caches fetch at once
 
 // What an activation in a byte is kept as, around QUANTUM_ZERO.
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
@@ -26,10 +27,15 @@ template <class W> static inline const W *place(const W *panels, i64 c, i64 k, i
     return panels + (c / VECTORS * inner + k) * PANEL + c % VECTORS * LANES * group;
 }
 
-// a [N, inner], its rows `apart`, times the panels, both fp32.
+// Sets a line on its way to the second cache, in which not all weights have room.
+static ALWAYS_INLINE void fetch(const char *line) { __builtin_prefetch(line, 0, 2); }
+
+// a [N, inner], its rows `apart`, times the panels, both fp32; each step fetches a line, from `ahead` on.
 template <i64 C, i64 N>
-static ALWAYS_INLINE void product(const float *a, i64 apart, const float *panels, i64 inner, Lanes (&sum)[C][N]) {
-    for (i64 k = 0; k < inner; k++) {
+static ALWAYS_INLINE void product(const float *a, i64 apart, const float *panels, i64 inner, const char *ahead,
+                                  Lanes (&sum)[C][N]) {
+    for (i64 k = 0; k < inner; k++, ahead += LINE) {
+        fetch(ahead);
         Lanes b[C];
         for (i64 c = 0; c < C; c++) b[c] = read(place(panels, c, k, inner, FP32));
         for (i64 r = 0; r < N; r++) {
@@ -66,8 +72,10 @@ static inline IntLanes add_products(LaneBits a, LaneBits b, IntLanes sum) {
 
 // As many of the inner numbers at once as four bytes of `a` hold; all of them meet each column.
 template <i64 GROUP, class A, class W, class Sum, i64 C, i64 N>
-static ALWAYS_INLINE void product_of_groups(const A *a, i64 apart, const W *panels, i64 inner, Sum (&sum)[C][N]) {
-    for (i64 k = 0; k < inner; k += GROUP) {
+static ALWAYS_INLINE void product_of_groups(const A *a, i64 apart, const W *panels, i64 inner, const char *ahead,
+                                            Sum (&sum)[C][N]) {
+    for (i64 k = 0; k < inner; k += GROUP, ahead += LINE) {
+        fetch(ahead);
         LaneBits b[C];
         for (i64 c = 0; c < C; c++) memcpy(&b[c], place(panels, c, k, inner, GROUP), sizeof b[c]);
         for (i64 r = 0; r < N; r++) {
@@ -81,15 +89,17 @@ static ALWAYS_INLINE void product_of_groups(const A *a, i64 apart, const W *pane
 
 // Both bf16.
 template <i64 C, i64 N>
-static ALWAYS_INLINE void product(const bf16 *a, i64 apart, const bf16 *panels, i64 inner, Lanes (&sum)[C][N]) {
-    product_of_groups<BF16>(a, apart, panels, inner, sum);
+static ALWAYS_INLINE void product(const bf16 *a, i64 apart, const bf16 *panels, i64 inner, const char *ahead,
+                                  Lanes (&sum)[C][N]) {
+    product_of_groups<BF16>(a, apart, panels, inner, ahead, sum);
 }
 
 // A row in bytes times panels in bytes.
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)
 template <i64 C, i64 N>
-static ALWAYS_INLINE void product(const Quantum *a, i64 apart, const int8_t *panels, i64 inner, IntLanes (&sum)[C][N]) {
-    product_of_groups<INT8>(a, apart, panels, inner, sum);
+static ALWAYS_INLINE void product(const Quantum *a, i64 apart, const int8_t *panels, i64 inner, const char *ahead,
+                                  IntLanes (&sum)[C][N]) {
+    product_of_groups<INT8>(a, apart, panels, inner, ahead, sum);
 }
 #else
 
@@ -126,7 +136,8 @@ static inline IntLanes join_pairs(IntLanes a, IntLanes b) {
 }
 
 template <i64 C, i64 N>
-static ALWAYS_INLINE void product(const Quantum *a, i64 apart, const int8_t *panels, i64 inner, IntLanes (&sum)[C][N]) {
+static ALWAYS_INLINE void product(const Quantum *a, i64 apart, const int8_t *panels, i64 inner, const char *,
+                                  IntLanes (&sum)[C][N]) {
     for (i64 c = 0; c < C; c++) {
         IntLanes half[2][N] = {};
         for (i64 k = 0; k < inner; k += INT8) {
@@ -218,18 +229,20 @@ static ALWAYS_INLINE void put_panels(Lanes (&x)[C][N], const Operation &o, i64 f
     }
 }
 
-// N rows, the first of which is `row`, times the panels that begin with the column `first`; `to` is where it goes.
+// N rows, the first of which is `row`, times the panels that begin with the column `first`; `to` is where it goes, and
+// `ahead` what will be needed next.
 template <class Out, i64 KIND, i64 C, i64 N, class W>
-static void tile(const Operation &o, const Execution &, const W *a, const W *panels, i64, i64 first, Out *to) {
+static void tile(const Operation &o, const Execution &, const W *a, const W *panels, i64, i64 first, const char *ahead,
+                 Out *to) {
     Lanes sum[C][N] = {};
-    product(a, stride(o.from, o.inner), panels, o.inner, sum);
+    product(a, stride(o.from, o.inner), panels, o.inner, ahead, sum);
     put_panels<Out, KIND>(sum, o, first, to);
 }
 
 // In bytes: `shift` takes the 128s out again, the row's scale and the column's gain give the numbers back.
 template <class Out, i64 KIND, i64 C, i64 N>
 static void tile(const Operation &o, const Execution &e, const Quantum *a, const int8_t *panels, i64 row, i64 first,
-                 Out *to) {
+                 const char *ahead, Out *to) {
     IntLanes sum[C][N] = {};
     Lanes x[C][N];
     if constexpr (QUANTUM_ZERO != 0)
@@ -237,7 +250,7 @@ static void tile(const Operation &o, const Execution &e, const Quantum *a, const
             memcpy(&sum[c][0], o.shift + first + LANES * c, sizeof(IntLanes));
             for (i64 r = 1; r < N; r++) sum[c][r] = sum[c][0];
         }
-    product(a, stride(o.from, o.inner), panels, o.inner, sum);
+    product(a, stride(o.from, o.inner), panels, o.inner, ahead, sum);
     const float *scales = (const float *)e.buffers[SCALES] + row;
 #pragma GCC unroll 4
     for (i64 c = 0; c < C; c++) {
@@ -248,14 +261,16 @@ static void tile(const Operation &o, const Execution &e, const Quantum *a, const
     put_panels<Out, KIND>(x, o, first, to);
 }
 
-// Rows `row` to `end` - 1 times C registers of columns, N rows at once, then the rest.
+// Rows `row` to `end` - 1 times C registers of columns, N rows at once, then the rest. The first tiles fetch the panels
+// that come next: few rows would wait for those almost as long as they compute with them.
 template <class A, class W, class Out, i64 KIND, i64 C, i64 N = TILE>
 static void multiply_rows(const Operation &o, const Execution &e, i64 row, i64 end, i64 first, Out *to) {
     const i64 apart = stride(o.from, o.inner), to_apart = stride(o.to, o.outer);
     const A *from = (const A *)e.buffers[o.from] + row * apart;
     const W *panels = (const W *)o.weight + first * o.inner;
-    for (; row + N <= end; row += N, from += N * apart, to += N * to_apart)
-        tile<Out, KIND, C, N>(o, e, from, panels, row, first, to);
+    const i64 size = C * LANES * o.inner * sizeof(W), each = size * LINE / (C * LANES * 4);  // of a tile's steps
+    for (i64 at = size; row + N <= end; row += N, from += N * apart, to += N * to_apart, at += each)
+        tile<Out, KIND, C, N>(o, e, from, panels, row, first, (const char *)panels + (at < 2 * size ? at : 0), to);
     if constexpr (N > 1) multiply_rows<A, W, Out, KIND, C, N - 1>(o, e, row, end, first, to);
 }
 
