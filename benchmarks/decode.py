@@ -30,7 +30,7 @@ from benchmarks.decode_job import Job, Search
 from benchmarks.decode_limit import Bound, bound_of
 from benchmarks.decode_table import tables
 from benchmarks.limit import Limit
-from benchmarks.processes import Runner, interleave, say
+from benchmarks.processes import Runner, interleave, is_named, names_of, say
 from benchmarks.reference import Gate, Verdict
 from pellucid.runs.run import load
 
@@ -77,8 +77,8 @@ def run_job(case: Case, job: Job, folder: Path, args: argparse.Namespace, limit:
     say(f"{case.name}, {name} (β {job.search.exponent:.2f}): {len(job.sources)} sentences, {mean:.1f} tokens each\n"
         f"  {bound}")
     budgets = [0] if job.one_by_one else args.budget
-    wanted = [s for s in SYSTEMS if has_row(s[1], bool(args.run), job.one_by_one) and is_wanted(s, args)
-              and holds(s[0], case.sizes)]
+    wanted = [s for s in SYSTEMS if has_row(s[1], bool(args.run), job.one_by_one) and is_named(s, args.system)
+              and holds(s[0], case.sizes) and (s[0] != "joeynmt" or args.joeynmt)]
     runners = start_all(wanted, folder, budgets, args.joeynmt)
     interleave(runners, args.repeat or (2 if args.quick else 5), lambda number: say(
         f"  repetition {number}: " + ", ".join(f"{r.system} ({r.setting}) {rate(r.runs[-1]):,.0f}" for r in runners)))
@@ -98,12 +98,6 @@ def verdict_of(gate: Gate, runner: Runner, exact: bool) -> Verdict:
     different = {json.dumps(run["outputs"]) for run in runner.runs}
     return min((gate.judge(json.loads(outputs), exact) for outputs in different),
                key=lambda verdict: (verdict.passed, verdict.identical))
-
-
-def is_wanted(system: tuple[str, str], args: argparse.Namespace) -> bool:
-    """Whether a system takes part: by its name, or by its name and setting ("ctranslate2: int8 2x1")."""
-    return (system[0] != "joeynmt" or bool(args.joeynmt)) and (
-        not args.system or system[0] in args.system or ": ".join(system) in args.system)
 
 
 def start_all(systems: list[tuple[str, str]], folder: Path, budgets: list[int], joeynmt: str | None) -> list[Runner]:
@@ -183,7 +177,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--search", nargs="*", choices=[s.name for s in SEARCHES],
                         default=[s.name for s in SEARCHES])
     parser.add_argument("--mode", nargs="*", choices=["batches", "one by one"], default=["batches", "one by one"])
-    parser.add_argument("--system", nargs="*", default=[],
+    parser.add_argument("--system", nargs="*", default=[], choices=names_of(SYSTEMS), metavar="SYSTEM",
                         help='only these, as in ctranslate2 or "ctranslate2: int8 2x1"')
     parser.add_argument("--budget", nargs="*", type=int, default=BUDGETS, help="source tokens a batch to choose from")
     parser.add_argument("--sentences", type=int, help="only so many")

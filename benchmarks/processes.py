@@ -54,6 +54,16 @@ class Runner:
         self.process.wait()
 
 
+def names_of(systems: list[tuple[str, str]]) -> list[str]:
+    """What `--system` takes: all settings of a system, or one of them ("ctranslate2: int8 2x1")."""
+    return [*dict.fromkeys(system for system, _ in systems), *map(": ".join, systems)]
+
+
+def is_named(system: tuple[str, str], names: list[str]) -> bool:
+    """Whether it is among these, or there are none."""
+    return not names or system[0] in names or ": ".join(system) in names
+
+
 def start(module: str, system: str, setting: str, arguments: list[str], log: Path, python: str | None) -> Runner:
     """Starts a system (`python -m MODULE SYSTEM SETTING ARGUMENTS`) and waits for the first thing it says.
 

@@ -18,7 +18,7 @@ import torch
 
 from benchmarks import machine, processes, workloads
 from benchmarks.limit import Limit, flops, products
-from benchmarks.processes import Runner, interleave, say
+from benchmarks.processes import Runner, interleave, is_named, names_of, say
 from benchmarks.worker import read
 from pellucid.kernels.allocator import start_anew
 from pellucid.kernels.levels import multiplies_bf16
@@ -42,11 +42,6 @@ def systems_of(case: str, joeynmt: str | None) -> list[tuple[str, str]]:
     return [s for s in systems if s[0] != "joeynmt" or joeynmt]
 
 
-def is_wanted(system: tuple[str, str], only: list[str]) -> bool:
-    """Whether a system takes part: by its name, or by its name and setting ("marian: sdpa bf16")."""
-    return not only or system[0] in only or ": ".join(system) in only
-
-
 def start(system: str, setting: str, path: Path, joeynmt: str | None, log: Path, *more: str) -> Runner:
     """Starts a system and waits until it has warmed up, or whatever it is to do first."""
     runner = processes.start("benchmarks.worker", system, setting, [str(path), *more], log,
@@ -65,7 +60,7 @@ def run_case(case: str, repeat: int, joeynmt: str | None, only: list[str], limit
         tokens = tokens_of(paths["given"])
         say(f"{case}: {len(batches)} updates of {tokens / len(batches):,.0f} tokens, {operations / tokens / 1e6:.1f} "
             f"MFLOP a token, limit {tokens / best:,.0f} tokens/s")
-        runners = start_all([s for s in systems_of(case, joeynmt) if is_wanted(s, only)], paths, joeynmt)
+        runners = start_all([s for s in systems_of(case, joeynmt) if is_named(s, only)], paths, joeynmt)
         check_sizes(runners)
         interleave(runners, repeat, lambda number: say(f"  repetition {number} of {repeat}: " + ", ".join(
             f"{r.system} ({r.setting}) {r.about['tokens'] / r.runs[-1]['seconds']:,.0f}" for r in runners)))
@@ -110,7 +105,7 @@ def race(case: str, target: float, joeynmt: str | None, only: list[str]) -> list
     with tempfile.TemporaryDirectory() as name:
         path = workloads.write(case, Path(name), updates=60)
         for system, setting in systems_of(case, joeynmt):
-            if not is_wanted((system, setting), only) or "own" in setting or system == "textbook":
+            if not is_named((system, setting), only) or "own" in setting or system == "textbook":
                 continue
             runner = start(system, setting, path, joeynmt, Path(name) / "log", str(target))
             runner.process.wait()
@@ -172,7 +167,7 @@ def main() -> None:
     """Parses, runs every case, prints the table, writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="*", choices=list(workloads.CASES), default=list(workloads.CASES))
-    parser.add_argument("--system", nargs="*", default=[],
+    parser.add_argument("--system", nargs="*", default=[], choices=names_of(SYSTEMS + TITLE), metavar="SYSTEM",
                         help='only these, as in nn.Transformer or "nn.Transformer: bf16"')
     parser.add_argument("--quick", action="store_true", help="two repetitions in place of five")
     parser.add_argument("--repeat", type=int, help="repetitions")

@@ -183,6 +183,20 @@ def test_a_model_that_nobody_holds_is_not_compared() -> None:
 
 
 @pytest.mark.usefixtures("compiled_kernels")
+def test_a_model_that_nobody_holds_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, engines, looked = build(ModelConfig(**SIZES), 40, 40, shared=True).eval(), Engines(), list[object]()
+    monkeypatch.setattr("pellucid.engine.obstacle.obstacle", looked.append)
+    assert engines.of(model, "fp32") is engines.of(model, "fp32")
+    assert looked == [model]
+    use_kernels(torch.device("cpu"), False)  # what may change meanwhile is asked each time
+    with pytest.raises(Refusal, match="the kernels are"):
+        engines.of(model, "fp32")
+    engines.is_held = True
+    engines.of(model, "fp32")
+    assert looked == [model, model]
+
+
+@pytest.mark.usefixtures("compiled_kernels")
 def test_a_model_changed_by_hand_is_decoded_as_it_is_now(folder: Path) -> None:
     run, texts = load(folder), ["1 2 3", "4 4"]
     first = run.generate(texts)

@@ -30,6 +30,7 @@ class Engines:
         self.is_held = is_held
         self._made: dict[Hashable, object] = {}
         self._made_of: Snapshot | None = None
+        self._known: Transformer | None = None  # which had no obstacle
         self._making = Lock()
 
     def of(self, model: Transformer, precision: str) -> Engine:
@@ -39,11 +40,13 @@ class Engines:
             Refusal: the engine does not know such a model, or not here.
         """
         from pellucid.engine.engine import Engine
-        from pellucid.engine.obstacle import obstacle
+        from pellucid.engine.obstacle import obstacle, obstacle_now
         from pellucid.precision import resolve
 
-        if (reason := obstacle(model)) is not None:
+        looked_through = self._known is model and not self.is_held
+        if (reason := obstacle_now(model) if looked_through else obstacle(model)) is not None:
             raise Refusal(reason)
+        self._known = model
         precision = resolve(precision, model.output.weight.device)
         return self._as_it_is(model, precision, lambda: Engine(model, precision))
 

@@ -67,11 +67,16 @@ def obstacle(model: Transformer) -> str | None:
     """Why the engine cannot decode with this model, or None if it can."""
     if type(model) is not Transformer:
         return f"the model is a {type(model).__name__}"
-    return next(chain(_of_weights(model), _of_parts(model, "the model"), _of_sizes(model)), None)
+    return next(chain(_of_weights(model), _of_now(model), _of_parts(model, "the model"), _of_sizes(model)), None)
+
+
+def obstacle_now(model: Transformer) -> str | None:
+    """The same of a model that had none, and has not changed since."""
+    return next(_of_now(model), None)
 
 
 def _of_weights(model: Transformer) -> Iterator[str]:
-    """Where they are, how they are typed, and whether there are kernels for that."""
+    """Where they are, and how they are typed."""
     weights = [*model.parameters(), *model.buffers()]
     for device in {weight.device.type for weight in weights} - {"cpu"}:
         yield f"the device is {device}"
@@ -80,7 +85,11 @@ def _of_weights(model: Transformer) -> Iterator[str]:
         yield f"the weights are of several types: {', '.join(sorted(map(str, types)))}"
     for dtype in types - calls.SUFFIX.keys():
         yield f"the weights are {dtype}"
-    if not calls.serve(*weights[:1]):
+
+
+def _of_now(model: Transformer) -> Iterator[str]:
+    """What the process has for any model of these weights, or does with all."""
+    if not calls.serve(model.output.weight):
         yield f"the kernels are {chosen() or 'not loaded'}"
     if modules._global_forward_hooks or modules._global_forward_pre_hooks:
         yield "all modules have a hook"
