@@ -86,7 +86,12 @@ def interleave(runners: list[Runner], repeat: int, report: Callable[[int], None]
 
     Args:
         report: called with the number of repetitions done.
+
+    Raises:
+        SystemExit: there is no system.
     """
+    if not runners:
+        raise SystemExit("none of these systems runs here: why is told above")
     for number in range(repeat):
         for runner in runners[number % len(runners):] + runners[: number % len(runners)]:
             runner.run()

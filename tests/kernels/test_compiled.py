@@ -236,6 +236,13 @@ def test_kernels_are_held_to_what_torch_is_held_to(monkeypatch: pytest.MonkeyPat
     assert str(find_library()).startswith("plain: ATEN_CPU_CAPABILITY is default (known: ")
 
 
+def test_a_variable_that_is_empty_holds_kernels_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    able = levels_here()
+    for name in (levels.HOLD, levels.ATEN):
+        monkeypatch.setenv(name, "")
+    assert levels_here() == able
+
+
 def test_an_unknown_level_says_which_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PELLUCID_KERNELS", "avx1024")
     reason = str(find_library())

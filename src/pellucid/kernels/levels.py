@@ -96,7 +96,7 @@ def levels_here() -> tuple[Level, ...]:
     """Those that this processor can run, the best first; none better than $PELLUCID_KERNELS or $ATEN_CPU_CAPABILITY
     allow."""
     able = tuple(level for level in LEVELS if level.machine == machine() and level.needs <= instructions())
-    for held in (os.environ.get(HOLD), _HELD.get(os.environ.get(ATEN, ""))):
+    for held in (os.environ.get(HOLD) or None, _HELD.get(os.environ.get(ATEN, ""))):
         if held is not None:
             names = [level.name for level in LEVELS]
             able = tuple(level for level in able if held in names and names.index(level.name) >= names.index(held))
