@@ -119,7 +119,7 @@ def race(case: str, target: float, joeynmt: str | None, only: list[str]) -> list
 def check_sizes(runners: list[Runner]) -> None:
     """All systems must hold the same model, within half a percent."""
     sizes = {f"{r.system} ({r.setting})": r.about["parameters"] for r in runners}
-    assert max(sizes.values(), default=0) <= 1.005 * min(sizes.values(), default=0), sizes
+    assert all(one <= 1.005 * other for one in sizes.values() for other in sizes.values()), sizes
 
 
 def row_of(case: str, model: str, runner: Runner, best: float, operations: float) -> dict[str, Any]:

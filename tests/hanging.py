@@ -21,7 +21,8 @@ import pytest
 SECONDS = 600.0  # far longer than any test takes
 _LOOK = 1.0  # seconds for a forked process to write down where it stands
 _RUNNERS = "/(_pytest|pluggy|xdist|execnet)/|<string>"  # whose frames are in every stack
-_TOLD = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the process lives
+_TOLD, _PLACE = tempfile.mkstemp()  # a file without a name, for as long as the process lives
+Path(_PLACE).unlink()
 faulthandler.register(signal.SIGUSR2, _TOLD, all_threads=True)  # so it is in whatever is forked from here
 
 
@@ -31,13 +32,15 @@ def noticed(seconds: float = SECONDS) -> Iterator[None]:
     process would be left that keeps the pipe to xdist open, which then waits for ever."""
     def interrupt(*given: Any) -> None:
         forked = _forked()
+        os.ftruncate(_TOLD, 0)  # of an earlier test
+        os.lseek(_TOLD, 0, os.SEEK_SET)
         for process in forked:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGUSR2)
                 time.sleep(_LOOK)
                 os.kill(process, signal.SIGKILL)
-        _TOLD.seek(0)
-        told = "\n".join(line for line in _TOLD.read().decode().splitlines() if not re.search(_RUNNERS, line))
+        lines = os.pread(_TOLD, os.fstat(_TOLD).st_size, 0).decode().splitlines()
+        told = "\n".join(line for line in lines if not re.search(_RUNNERS, line))
         pytest.fail(f"hangs: not done in {seconds:g} s; processes forked from it: {forked}\n{told}")
 
     before = signal.signal(signal.SIGALRM, interrupt)

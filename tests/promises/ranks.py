@@ -60,26 +60,27 @@ def on_ranks(size: int, task: Callable[[], Any]) -> list[Any]:
         there.close()
         processes.append(process)
         waiting[here] = rank
+    patience = None
     try:
-        while waiting:
-            failed = any(isinstance(told, RuntimeError) for told in found.values())
-            if not (ready := wait(waiting, 60 if failed else None)):
-                break
-            for pipe in ready:
-                rank = waiting.pop(pipe)
-                try:
-                    found[rank] = pickle.loads(pipe.recv_bytes())
-                except EOFError:
-                    found[rank] = RuntimeError(f"rank {rank} is gone")
+        while waiting and (ready := wait(waiting, patience)):
+            found |= {waiting.pop(pipe): _answer(pipe) for pipe in ready}
+            patience = 60.0 if any(isinstance(answer, RuntimeError) for answer in found.values()) else None
     finally:
         for process in processes:
             process.join(0 if waiting else 60)
             process.kill()
             process.join()
     for answer in map(found.get, range(size)):
-        if isinstance(answer, BaseException):
+        if isinstance(answer, RuntimeError):
             raise answer
     return [found[rank] for rank in range(size)]
+
+
+def _answer(pipe: Connection) -> Any:
+    try:
+        return pickle.loads(pipe.recv_bytes())
+    except EOFError:
+        return RuntimeError("the rank is gone")
 
 
 def _rank(pipe: Connection, task: Callable[[], Any], told: dict[str, str]) -> None:

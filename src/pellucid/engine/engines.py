@@ -43,8 +43,8 @@ class Engines:
         from pellucid.engine.obstacle import obstacle, obstacle_now
         from pellucid.precision import resolve
 
-        looked_through = self._known is model and not self.is_held
-        if (reason := obstacle_now(model) if looked_through else obstacle(model)) is not None:
+        unknown = self.is_held or self._known is not model
+        if (reason := obstacle(model) if unknown else obstacle_now(model)) is not None:
             raise Refusal(reason)
         self._known = model
         precision = resolve(precision, model.output.weight.device)

@@ -268,8 +268,8 @@ static void multiply_rows(const Operation &o, const Execution &e, i64 row, i64 e
     const i64 apart = stride(o.from, o.inner), to_apart = stride(o.to, o.outer);
     const A *from = (const A *)e.buffers[o.from] + row * apart;
     const W *panels = (const W *)o.weight + first * o.inner;
-    const i64 size = C * LANES * o.inner * sizeof(W), each = size * LINE / (C * LANES * 4);  // of a tile's steps
-    for (i64 at = size; row + N <= end; row += N, from += N * apart, to += N * to_apart, at += each)
+    const i64 size = C * LANES * o.inner * sizeof(W), fetched = size * LINE / (C * LANES * 4);  // by one tile
+    for (i64 at = size; row + N <= end; row += N, from += N * apart, to += N * to_apart, at += fetched)
         tile<Out, KIND, C, N>(o, e, from, panels, row, first, (const char *)panels + (at < 2 * size ? at : 0), to);
     if constexpr (N > 1) multiply_rows<A, W, Out, KIND, C, N - 1>(o, e, row, end, first, to);
 }
