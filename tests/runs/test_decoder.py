@@ -249,7 +249,8 @@ def test_a_copy_of_the_model_carries_no_engine(folder: Path) -> None:
     before = len(pickle.dumps(run.model))
     expected = run.generate(["1 2 3"])
     copied = copy.deepcopy(run.model)
-    assert len(pickle.dumps(run.model)) == len(pickle.dumps(copied)) == before
+    for model in (run.model, copied):  # with each storage its address is written, which has more digits or fewer
+        assert len(pickle.dumps(model)) == pytest.approx(before, rel=0.005)
     with torch.no_grad():
         copied.output.weight.zero_()
     assert run.generate(["1 2 3"]) == expected
