@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,16 @@ class Batch:
     real_target: Tensor | None
 
     @property
+    def source_positions(self) -> Tensor:
+        """[S], where source tokens stand: padding comes last."""
+        return torch.arange(self.source.shape[1], device=self.source.device)
+
+    @cached_property
+    def places(self) -> Tensor | None:
+        """[N], where the real targets are among all B · T, or None where all are real."""
+        return None if self.real_target is None else self.real_target.flatten().nonzero()[:, 0]
+
+    @property
     def source_tokens(self) -> int:
         """Source ids that are not padding."""
         return self.source.numel() if self.real_source is None else int(self.real_source.sum())
@@ -56,18 +67,34 @@ class Batch:
         """Target ids that are not padding: the terms of the loss."""
         return self.target.numel() if self.real_target is None else int(self.real_target.sum())
 
+    @property
+    def tokens(self) -> int:
+        """All of both sides, padding included."""
+        return self.source.numel() + self.target.numel()
+
     def twice(self) -> Batch:
         """The same examples once more below themselves: twice the rows."""
         real_source = None if self.real_source is None else torch.cat([self.real_source] * 2)
         real_target = None if self.real_target is None else torch.cat([self.real_target] * 2)
-        return Batch(torch.cat([self.source] * 2), real_source, torch.cat([self.target] * 2),
-                     torch.cat([self.target_input] * 2), real_target)
+        places = None if self.places is None else torch.cat([self.places, self.places + self.target.numel()])
+        return Batch.of([torch.cat([self.source] * 2), real_source, torch.cat([self.target] * 2),
+                         torch.cat([self.target_input] * 2), real_target, places])
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
-        return Batch(self.source.to(device), None if self.real_source is None else self.real_source.to(device),
-                     self.target.to(device), self.target_input.to(device),
-                     None if self.real_target is None else self.real_target.to(device))
+        return Batch.of([None if each is None else each.to(device) for each in self.tensors()])
+
+    def tensors(self) -> list[Tensor | None]:
+        """All that a device needs to know of it, so that nobody has to wait for what is found there."""
+        return [self.source, self.real_source, self.target, self.target_input, self.real_target, self.places]
+
+    @staticmethod
+    def of(tensors: Sequence[Tensor | None]) -> Batch:
+        """The batch whose `tensors` these are."""
+        *fields, places = tensors
+        batch = Batch(*fields)  # type: ignore[arg-type]
+        vars(batch)["places"] = places
+        return batch
 
 
 class Window(NamedTuple):

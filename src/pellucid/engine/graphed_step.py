@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.kernels import gpu
+from pellucid.kernels.gpu import Launch, recorder
 from pellucid.model.decoder import LayerCache
 from pellucid.model.stepper import TransformerStep, evaluating
 from pellucid.model.transformer import Transformer
@@ -28,7 +29,6 @@ from pellucid.nn.linear_attention import LinearAttention
 from pellucid.nn.positional_encoding import LearnedPosition
 from pellucid.precision import products_in
 
-Function = Callable[[], None]
 _SOURCE, _TARGET = 32, 64  # tokens of which a cache holds a multiple; the target's grows by doubling
 _MOST = 64  # graphs that are kept
 _CLOSE = 0.1  # differences of logits, in their standard deviations: those of bf16, and not those of a fault
@@ -55,7 +55,7 @@ class Recorded:
     """A step over R rows, S source tokens and up to L target tokens, and the memory that it works in."""
 
     def __init__(self, model: Transformer, like: tuple[LayerCache, ...], rows: int, source: int, target: int,
-                 precision: str, record: Callable[[Function], Function]) -> None:
+                 precision: str, record: Callable[[Launch], Launch]) -> None:
         device = model.output.weight.device
         self.rows, self.source, self.target = rows, source, target
         self.tokens = torch.zeros(rows, dtype=torch.int64, device=device)
@@ -67,6 +67,8 @@ class Recorded:
         self._model, self._precision = model, precision
         self._source_positions = torch.arange(source, device=device)
         self._target_positions = torch.arange(target, device=device)
+        self._step()  # what has to be compiled or made first cannot be while it is recorded
+        self._choose()
         self.step = record(self._step)  # from tokens, caches and place to logits, and what is seen in the caches
         self.choose = record(self._choose)  # each row goes on from what its parent has seen
 
@@ -198,12 +200,17 @@ class GraphedStep:
 
 def against_recording(model: Transformer) -> str | None:
     """Why the steps of a model cannot be recorded, if they cannot."""
-    if not model.output.weight.is_cuda:
+    if {weight.dtype for weight in model.parameters()} != {torch.float32}:
+        return "not all weights are torch.float32"
+    return unrecordable(model)
+
+
+def unrecordable(model: nn.Module) -> str | None:
+    """Why what a model does cannot be recorded, if it cannot."""
+    if not next(model.parameters()).is_cuda:
         return "there is no GPU"
     if not gpu.is_used():
         return "the kernels are not loaded"
-    if {weight.dtype for weight in model.parameters()} != {torch.float32}:
-        return "not all weights are torch.float32"
     for module in model.modules():
         if module._forward_hooks or module._forward_pre_hooks:
             return "a module has a hook"
@@ -212,21 +219,6 @@ def against_recording(model: Transformer) -> str | None:
         if not type(module).__module__.startswith(("pellucid.", "torch.nn.")):
             return f"{type(module).__name__} is not pellucid's"
     return None
-
-
-def recorder() -> Callable[[Function], Function]:
-    """A function: records what another one launches, and gives a function that launches it all."""
-    pool = torch.cuda.graph_pool_handle()
-
-    def record(function: Function) -> Function:
-        function()  # what has to be compiled or made first cannot be while it is recorded
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
-            function()
-        return graph.replay
-
-    return record
 
 
 def in_bf16(model: Transformer) -> Transformer:

@@ -92,7 +92,7 @@ def _exponentials(logits: Tensor, targets: Tensor, wide: torch.dtype) -> tuple[T
         highest, z, truth = torch.empty(3, len(logits)).unbind()
         calls.run("exponentiate", logits.dtype, logits, targets, highest, z, truth, *logits.shape)
         return logits, z, highest, truth
-    return (gpu.fused(_plain) if gpu.serves(logits) else _plain)(logits, targets, wide)
+    return (gpu.fused(_plain) if gpu.fuses(logits) else _plain)(logits, targets, wide)
 
 
 def _plain(logits: Tensor, targets: Tensor, wide: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -17,10 +17,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Launch = Callable[[], None]
 LARGEST = 256  # bytes of a head's column, of which a program holds all: 64 tokens in fp32, 128 in bf16
 WIDTHS = (16, 32, 64)  # of a head
 _VARIANTS = 64  # of a compiled function: sides of up to 128 tokens or more, with padding or without
 _CLOSE = {torch.float32: 1e-4, torch.bfloat16: 3e-2}  # two ways to compute it, of numbers around 1
+_MANY = 1 << 26  # logits
 _is_used = False
 
 
@@ -45,6 +47,12 @@ def is_used() -> bool:
 def serves(x: Tensor) -> bool:
     """Whether it is for x."""
     return _is_used and x.is_cuda
+
+
+def fuses(logits: Tensor) -> bool:
+    """Whether what is made of these logits is made by one kernel: they are so many that it saves more than compiling it
+    takes."""
+    return serves(logits) and logits.numel() >= _MANY
 
 
 @functools.cache
@@ -85,6 +93,37 @@ def fused(function: Function) -> Function:
     """The function by torch.compile, for tensors of any size; it is compiled when it is first called."""
     torch._dynamo.config.recompile_limit = _VARIANTS
     return cast(Function, torch.compile(function, dynamic=True))
+
+
+def recorder() -> Callable[[Launch], Launch]:
+    """A function: records what another one launches, which is not computed then, and gives a function that launches it
+    all at once. What has to be compiled or made first must have been before.
+
+    All that is recorded shares its memory: to be launched one after the other.
+    """
+    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+    def record(function: Launch) -> Launch:
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            graph.capture_begin(pool, capture_error_mode="thread_local")
+            try:
+                function()
+                graph.capture_end()
+            except BaseException:
+                with contextlib.suppress(RuntimeError):
+                    graph.capture_end()
+                generator = torch.cuda.default_generators[torch.cuda.current_device()]
+                generator.graphsafe_set_state(generator.clone_state())  # which takes itself for one that is recorded
+                raise
+        return graph.replay
+
+    def anything() -> None:
+        torch.zeros(1, device="cuda")
+
+    first = [record(anything)]  # to be kept: a pool of which no graph is left cannot be used again
+    return lambda function: record(function) if first else function
 
 
 @contextlib.contextmanager

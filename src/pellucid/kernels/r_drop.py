@@ -69,7 +69,7 @@ def _by_logits(logits: Tensor, targets: Tensor, alpha: float, wide: torch.dtype)
         truth, all_tokens, divergence = torch.empty(3, len(targets)).unbind()
         calls.run("r_drop", logits.dtype, logits, targets, truth, all_tokens, divergence, alpha, *logits.shape[1:])
         return logits, truth, all_tokens, divergence
-    return (gpu.fused(_plain) if gpu.serves(logits) else _plain)(logits, targets, alpha, wide)
+    return (gpu.fused(_plain) if gpu.fuses(logits) else _plain)(logits, targets, alpha, wide)
 
 
 def _plain(logits: Tensor, targets: Tensor, alpha: float, wide: torch.dtype) -> tuple[Tensor, ...]:

@@ -62,9 +62,10 @@ class Classifier(nn.Module):
         self.dropout = Dropout(dropout)
         self.window_size = window_size
 
-    def forward(self, source: Tensor, real_source: Tensor | None = None) -> Tensor:
-        """Source ids [B, S] (real_source: false at padding) → logits [B, classes]."""
-        positions = positions_of(real_source, source)
+    def forward(self, source: Tensor, real_source: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        """Source ids [B, S] (real_source: false at padding) → logits [B, classes]; the tokens' positions are looked for
+        if left out."""
+        positions = positions_of(real_source, source) if positions is None else positions
         pattern = padding(positions, positions, real_source) & window(positions, positions, self.window_size)
         memory = self.encoder(self.source_embedding(source), pattern)
         real = torch.ones_like(source, dtype=torch.bool) if real_source is None else real_source

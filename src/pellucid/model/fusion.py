@@ -27,7 +27,8 @@ class FusionTransformer(Transformer):
                          plain.output_bias, plain.window_size)
         self.end = end
 
-    def encode(self, source: Tensor, real_source: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def encode(self, source: Tensor, real_source: Tensor | None = None,
+               positions: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Source ids [B, S] → memory [B, S, D], in the places of their tokens, and the positions of those places."""
         real = torch.ones_like(source, dtype=torch.bool) if real_source is None else real_source
         before = (~real | (source == self.end)).roll(1, dims=1)  # whether something ended there
@@ -41,4 +42,4 @@ class FusionTransformer(Transformer):
         memory, _ = super().encode(parts, None if real_parts.all() else real_parts)
         joined = memory.new_zeros(*source.shape, memory.shape[-1])
         joined[real] = memory[part, place]
-        return joined, positions_of(real_source, source)
+        return joined, positions_of(real_source, source) if positions is None else positions

@@ -69,9 +69,10 @@ class Transformer(nn.Module):
         memory, source_positions = self.encode(source, real_source)
         return self.logits(self.decode(target, memory, source_positions, real_source, real_target))
 
-    def encode(self, source: Tensor, real_source: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Source ids [B, S] → memory [B, S, D] and the positions of its tokens."""
-        positions = positions_of(real_source, source)
+    def encode(self, source: Tensor, real_source: Tensor | None = None,
+               positions: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Source ids [B, S] → memory [B, S, D] and the positions of its tokens, which are looked for if left out."""
+        positions = positions_of(real_source, source) if positions is None else positions
         pattern = padding(positions, positions, real_source) & window(positions, positions, self.window_size)
         return self.encoder(self.source_embedding(source), pattern), positions
 

@@ -19,8 +19,8 @@ class MovingAverage:
     def update(self, model: nn.Module, step: int) -> None:
         """Takes the weights after update `step` in."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        for name, parameter in model.named_parameters():
-            self.weights[name].lerp_(parameter, 1 - decay)
+        names, now = zip(*model.named_parameters(), strict=True)
+        torch._foreach_lerp_([self.weights[name] for name in names], list(now), 1 - decay)
 
 
 def mean_of(checkpoints: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:

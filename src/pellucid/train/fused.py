@@ -13,13 +13,17 @@ from pellucid.model.decoder import DecoderLayer
 from pellucid.model.encoder import EncoderLayer
 from pellucid.nn.attention_pattern import AttentionPattern
 
+_LARGE = 10**11  # tokens times parameters: of an update that takes a GPU a hundredth of a second
+
 
 @contextlib.contextmanager
-def fused(model: nn.Module) -> Iterator[None]:
+def fused(model: nn.Module, tokens: int) -> Iterator[None]:
     """The layers of a model by torch.compile while this lasts, as long as they are in training mode; all layers of a
-    kind share what is compiled. Nothing is changed where there is no GPU."""
+    kind share what is compiled. Nothing is changed where there is no GPU, nor in updates of so few `tokens` that they
+    would save less than compiling takes."""
     layers = [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]
-    for layer in layers if gpu.is_used() else ():
+    is_large = tokens * sum(p.numel() for p in model.parameters()) >= _LARGE
+    for layer in layers if gpu.is_used() and is_large else ():
         vars(layer)["forward"] = MethodType(_forward, layer)
     try:
         yield

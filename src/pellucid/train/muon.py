@@ -16,8 +16,8 @@ ITERATIONS = 5
 RMS = 0.2  # of a step of rate 1: about what Adam's steps have, so that one rate serves both
 
 
-def muon(weights: Sequence[Tensor], gradients: Sequence[Tensor], momenta: Sequence[Tensor], rate: float, decay: float,
-         momentum: float, precision: str) -> None:
+def muon(weights: Sequence[Tensor], gradients: Sequence[Tensor], momenta: Sequence[Tensor], rate: float | Tensor,
+         decay: float, momentum: float, precision: str) -> None:
     r"""A step on matrices W with gradients G:
 
     .. math::
@@ -35,9 +35,9 @@ def muon(weights: Sequence[Tensor], gradients: Sequence[Tensor], momenta: Sequen
     torch._foreach_mul_(list(weights), 1 - rate * decay)
     for alike in _by_shape(ahead):
         directions = orthogonal(torch.stack([_wide(ahead[i]) for i in alike]), precision)
-        scale = RMS * math.sqrt(directions.shape[-1])
-        for i, direction in zip(alike, directions.to(weights[alike[0]].dtype).unbind(), strict=True):
-            weights[i].add_(direction if _is_wide(weights[i]) else direction.T, alpha=-rate * scale)
+        steps = directions.to(weights[alike[0]].dtype) * (-rate * RMS * math.sqrt(directions.shape[-1]))
+        for i, step in zip(alike, steps.unbind(), strict=True):
+            weights[i].add_(step if _is_wide(weights[i]) else step.T)
 
 
 def orthogonal(matrices: Tensor, precision: str) -> Tensor:

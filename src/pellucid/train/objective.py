@@ -6,6 +6,7 @@ from torch import Tensor
 from pellucid.config import TrainConfig
 from pellucid.data.batching import Batch
 from pellucid.data.reading import span_of
+from pellucid.kernels.chosen_rows import chosen_rows
 from pellucid.model.classifier import Classifier
 from pellucid.model.reader import Reader
 from pellucid.model.transformer import Transformer
@@ -36,7 +37,7 @@ def batch_loss(model: Model, batch: Batch, smoothing: float, words: int = 0) -> 
     A mean over an update's tokens is this over their number, at any split into micro-batches.
     """
     if isinstance(model, Classifier):
-        return label_loss(model(batch.source, batch.real_source), batch, smoothing)
+        return label_loss(model(batch.source, batch.real_source, batch.source_positions), batch, smoothing)
     if isinstance(model, Reader):
         scores: Tensor = model(batch.source, batch.real_source)
         return span_cross_entropy(scores, *span_of(batch.target[:, 0]), smoothing).sum()
@@ -59,7 +60,7 @@ def r_drop_loss(model: Model, batch: Batch, smoothing: float, alpha: float, word
     """
     twice = batch.twice()
     if isinstance(model, Classifier):
-        logits = torch.stack(model(twice.source, twice.real_source).chunk(2))
+        logits = torch.stack(model(twice.source, twice.real_source, twice.source_positions).chunk(2))
         return r_drop_cross_entropy(logits.float(), batch.target[:, 0], smoothing, alpha).sum()
     assert isinstance(model, Transformer)  # the configuration refuses readers
     hidden, targets = _predictions(model, twice)
@@ -78,8 +79,9 @@ def _output(model: Transformer, hidden: Tensor, targets: Tensor) -> tuple[Tensor
 
 def _predictions(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
     """The last hidden state before each real target token [N, D], and that token [N]."""
-    memory, positions = model.encode(batch.source, batch.real_source)
-    hidden = model.decode(batch.target_input, memory, positions, batch.real_source)  # [B, T, D]
-    if batch.real_target is None:
-        return hidden.flatten(0, 1), batch.target.flatten()
-    return hidden[batch.real_target], batch.target[batch.real_target]
+    memory, positions = model.encode(batch.source, batch.real_source, batch.source_positions)
+    hidden = model.decode(batch.target_input, memory, positions, batch.real_source).flatten(0, 1)  # [B·T, D]
+    targets = batch.target.flatten()
+    if batch.real_target is None or batch.places is None:
+        return hidden, targets
+    return chosen_rows(hidden, batch.places, batch.real_target.flatten()), targets[batch.places]

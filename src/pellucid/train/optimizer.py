@@ -140,7 +140,7 @@ def load_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer, sta
     optimizer.state.update(found)
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """The rate of the next update."""
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float | Tensor) -> None:
+    """The rate of the next update; a number, or where it is on the device."""
     for group in optimizer.param_groups:
         group["lr"] = rate

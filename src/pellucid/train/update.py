@@ -13,17 +13,20 @@ from torch.autograd.graph import increment_version
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batch, Batches
+from pellucid.engine.graphed_step import unrecordable
 from pellucid.errors import NumericalError
 from pellucid.kernels.gpu import repeatable
 from pellucid.model.classifier import Classifier
 from pellucid.model.stepper import evaluating
+from pellucid.model.transformer import Transformer
 from pellucid.nn.initialization import seed_of
 from pellucid.precision import products_in
 from pellucid.runs.sharded import is_sharded
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import Progress
 from pellucid.train.fused import fused
-from pellucid.train.objective import Model, batch_loss, label_loss
+from pellucid.train.launches import AtOnce, OneByOne
+from pellucid.train.objective import Model, batch_loss, label_loss, passes
 from pellucid.train.optimizer import clip_gradients, scale_gradients, set_learning_rate
 from pellucid.train.parallel import exchanging
 from pellucid.train.parts import as_batches, as_tensors, divide
@@ -47,6 +50,10 @@ class Learner:
     workers: Workers = field(default_factory=lambda: Workers(1, None))
     world: World = ALONE
     progress: Progress = field(default_factory=Progress)
+    launch: OneByOne = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.launch = OneByOne(self.device)
 
     @cached_property
     def parameters(self) -> list[torch.nn.Parameter]:
@@ -67,9 +74,33 @@ def at_work(learner: Learner) -> Iterator[None]:
 
     learner.model.train()
     parts: dict[str, Callable[[int, Tensors], list[float]]] = {"gradients": gradients, "assess": assessed}
-    with repeatable(learner.device), fused(learner.model), learner.workers.started(learner.parameters, parts):
+    with (repeatable(learner.device), fused(learner.model, learner.batches[0].tokens), _recorded(learner),
+          learner.workers.started(learner.parameters, parts)):
         rehearse(learner)
         yield
+
+
+@contextlib.contextmanager
+def _recorded(learner: Learner) -> Iterator[None]:
+    """Work on a GPU is launched at once while this lasts, where it can be."""
+    if against_recording(learner) is None:
+        learner.launch = AtOnce(learner.device)
+    yield
+    learner.launch = OneByOne(learner.device)
+    learner.launch.clear(learner.parameters)
+
+
+def against_recording(learner: Learner) -> str | None:
+    """Why updates cannot be recorded, if they cannot."""
+    if learner.world.size > 1:
+        return "there are other ranks"
+    if learner.config.train.sampled_words:
+        return "the words of a batch are counted first (train.sampled_words)"
+    if not isinstance(learner.model, Transformer | Classifier):
+        return f"a {type(learner.model).__name__} waits for the GPU"
+    if learner.config.model.output_bias:
+        return "an output bias waits for the GPU"
+    return unrecordable(learner.model)
 
 
 def rehearse(learner: Learner) -> None:
@@ -142,7 +173,7 @@ def accumulate_gradients(learner: Learner, micro_batches: Mapping[int, Batch], t
         losses = add_gradients(learner, 0, parts[0], tokens)
     learner.workers.add_gradients(learner.parameters, answers)
     most, divided = learner.config.train.clip_norm or math.inf, is_sharded(learner.parameters[0])
-    norm_here = clip_gradients(learner.parameters, math.inf if divided else most)
+    norm_here = learner.launch("clip", lambda: clip_gradients(learner.parameters, math.inf if divided else most))
     *summed, norm = torch.stack([*losses, norm_here]).tolist()  # the one moment that waits for the device
     waited = time.monotonic() - started - (time.thread_time() - computing)
     replicas = learner.world.size // learner.config.train.shard
@@ -162,11 +193,21 @@ def add_gradients(learner: Learner, worker: int, part: Mapping[int, Batch], toke
         dropout = ("dropout", number, worker) if worker else ("dropout", number)
         seed_dropout(seed_of(learner.config.seed, *dropout), learner.device)  # resuming needs no generator's state
         with exchanging(learner.objective, place == len(part)):
-            with products_in(learner.precision, learner.device):
-                loss = learner.objective(batch.to(learner.device), 1 + number // learner.config.train.accumulate)
-            (loss / tokens).backward()
-        losses.append(loss.detach())
+            losses.append(_add_gradient(learner, batch, 1 + number // learner.config.train.accumulate, tokens))
     return losses
+
+
+def _add_gradient(learner: Learner, batch: Batch, step: int, tokens: int) -> Tensor:
+    """Adds the gradient of a batch's loss, divided by `tokens`, and gives its summed loss."""
+    def work(tokens: float | Tensor, *tensors: Tensor | None) -> Tensor:
+        with products_in(learner.precision, learner.device):
+            loss: Tensor = learner.objective(Batch.of(tensors), step)
+        torch.autograd.backward(loss / tokens)
+        return loss.detach()
+
+    kind = "gradient", passes(learner.config.train, step) - passes(learner.config.train, step - 1)
+    summed: Tensor = learner.launch(kind, work, [float(tokens), *batch.tensors()])
+    return summed
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
@@ -200,12 +241,15 @@ def check_finite(what: str, step: int, values: dict[str, float]) -> None:
 def take_step(learner: Learner, step: int) -> float:
     """The optimizer's step, at the rate that is given back, and then the moving average's."""
     rate = learner.schedule(step)
-    set_learning_rate(learner.optimizer, rate)
-    with on_threads(learner.workers.all_threads):  # the other workers wait
+
+    def work(rate: float | Tensor) -> None:
+        set_learning_rate(learner.optimizer, rate)
         learner.optimizer.step()
+
+    with on_threads(learner.workers.all_threads):  # the other workers wait
+        learner.launch("step", work, [rate])
     increment_version(learner.parameters)  # a fused optimizer does not say that it wrote to them
-    for parameter in learner.parameters:
-        parameter.grad = None
+    learner.launch.clear(learner.parameters)
     if learner.average is not None:
         learner.average.update(learner.model, step)
     return rate
