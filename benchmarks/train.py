@@ -166,7 +166,8 @@ def best_peers(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Parses, runs every case, prints the table, writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", nargs="*", choices=list(workloads.CASES), default=list(workloads.CASES))
+    parser.add_argument("--case", nargs="*", choices=list(workloads.CASES), default=[
+        case for case in workloads.CASES if torch.cuda.is_available() or case not in workloads.FOR_A_GPU])
     parser.add_argument("--system", nargs="*", default=[], choices=names_of(SYSTEMS + TITLE), metavar="SYSTEM",
                         help='only these, as in nn.Transformer or "nn.Transformer: bf16"')
     parser.add_argument("--quick", action="store_true", help="two repetitions in place of five")

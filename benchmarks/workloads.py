@@ -38,18 +38,22 @@ MODELS = {
     "tiny": Model("tiny", 128, 4, 256, 4, 4, 8000),
     "small": Model("small", 256, 4, 1024, 3, 3, 8000),
     "base": Model("base", 512, 8, 2048, 6, 6, 32000),
+    "big": Model("big", 1024, 16, 4096, 6, 6, 32000),
     "title": Model("title", 256, 8, 1024, 4, 4, 30000),
     "classifier": Model("classifier", 256, 4, 1024, 4, 0, 8000, classes=6),
 }
-# Each row of the table: the lengths, the model, the updates in one repetition.
+# Each row of the table: the lengths, the model, the updates in one repetition, target tokens an update.
 CASES = {
-    "short-tiny": ("short", "tiny", 8),
-    "short-small": ("short", "small", 8),
-    "short-base": ("short", "base", 2),
-    "long-small": ("long", "small", 4),
-    "title": ("title", "title", 3),
-    "classifier": ("short", "classifier", 8),
+    "short-tiny": ("short", "tiny", 8, 4096),
+    "short-small": ("short", "small", 8, 4096),
+    "short-base": ("short", "base", 2, 4096),
+    "long-small": ("long", "small", 4, 4096),
+    "title": ("title", "title", 3, 4096),
+    "classifier": ("short", "classifier", 8, 4096),
+    "large-base": ("short", "base", 4, 49_152),
+    "large-big": ("short", "big", 4, 49_152),
 }
+FOR_A_GPU = ("large-base", "large-big")
 
 
 def lengths_of(kind: str, count: int, random: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -90,9 +94,9 @@ def _sequences(rows: list[NDArray[np.int64]]) -> Sequences:
     return Sequences(np.concatenate(rows).astype(np.int32), offsets)
 
 
-def batches_of(case: str, tokens: int = 4096, updates: int | None = None) -> list[NDArray[np.int64]]:
+def batches_of(case: str, updates: int | None = None) -> list[NDArray[np.int64]]:
     """The examples of each update in one repetition: spread evenly over the lengths of one epoch."""
-    kind, _, usual = CASES[case]
+    kind, _, usual, tokens = CASES[case]
     updates = updates or usual
     corpus = corpus_of(case)
     sentences = 16 if kind == "title" else None
@@ -105,14 +109,14 @@ def batches_of(case: str, tokens: int = 4096, updates: int | None = None) -> lis
 
 def corpus_of(case: str) -> Corpus:
     """The corpus that the batches of `case` are taken from."""
-    kind, name, _ = CASES[case]
+    kind, name, *_ = CASES[case]
     return make_corpus(kind, {"short": 12_000, "long": 400, "title": 400}[kind], MODELS[name])
 
 
-def shuffled_batches_of(case: str, tokens: int = 4096) -> list[NDArray[np.int64]]:
+def shuffled_batches_of(case: str) -> list[NDArray[np.int64]]:
     """As many updates of sentences in random order, a batch being full when its longest side times its sentences
     reaches `tokens`: how JoeyNMT's own loop batches."""
-    corpus, (_, _, updates) = corpus_of(case), CASES[case]
+    corpus, (*_, updates, tokens) = corpus_of(case), CASES[case]
     batches: list[NDArray[np.int64]] = []
     batch: list[int] = []
     for i in np.random.default_rng(2).permutation(len(corpus)):

@@ -26,6 +26,15 @@ if "PELLUCID_WAY" not in os.environ:  # which has a profile of its own, see kern
     settings.load_profile("untimed")
 
 
+def pytest_configure() -> None:
+    """Tensors lie where PELLUCID_DEVICE says, cuda for one: what holds of the equations holds there. Where it says
+    nothing, none is set: with a default device, be it the CPU, all that torch does goes through Python first."""
+    if device := os.environ.get("PELLUCID_DEVICE"):
+        import torch
+
+        torch.set_default_device(device)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Kernels compute in fp32 and bf16: in fp64 the plain equations run either way, and one of them is enough."""
     import torch
@@ -114,17 +123,6 @@ def new_cache() -> Callable[[Path], str]:
         return str(folder)
 
     return make
-
-
-@pytest.fixture(autouse=True, scope="session")
-def device() -> Iterator[None]:
-    """Tensors lie where PELLUCID_DEVICE says, cuda for one: what holds of the equations holds there. Where it says
-    nothing, none is set: with a default device, be it the CPU, all that torch does goes through Python first."""
-    import torch
-
-    torch.set_default_device(os.environ.get("PELLUCID_DEVICE"))
-    yield
-    torch.set_default_device(None)
 
 
 @pytest.fixture(autouse=True)

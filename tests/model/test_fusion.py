@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -30,7 +31,9 @@ def models(config: ModelConfig) -> tuple[Transformer, FusionTransformer]:
 
 def batch(*sources: list[Row]) -> tuple[Tensor, Tensor | None]:
     """Sources, each given as its parts without their ends."""
-    return pad([torch.tensor([id for part in parts for id in (*part, EOS)]).numpy() for parts in sources])
+    ids, real = pad([np.asarray([id for part in parts for id in (*part, EOS)], np.int32) for parts in sources])
+    device = torch.get_default_device()
+    return ids.to(device), None if real is None else real.to(device)
 
 
 @torch.no_grad()

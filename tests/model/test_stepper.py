@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.seeds import generator
 from torch import Tensor
 
 from pellucid.config import ModelConfig
@@ -56,7 +57,7 @@ class UncachedStep:
 
 def pairs(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Sources with padding behind them, which are real, and targets: the same reversed, -1 behind."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     lengths = torch.randint(2, 8, (count,), generator=draw)
     source = torch.randint(4, V, (count, 8), generator=draw)
     real = torch.arange(8) <= lengths[:, None]

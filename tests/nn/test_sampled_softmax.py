@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.seeds import generator
 
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 from pellucid.nn.r_drop import r_drop_cross_entropy
@@ -15,7 +16,7 @@ V, D = 3 * STEP, 6
 
 
 def example(seed: int, targets: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    random = torch.Generator().manual_seed(seed)
+    random = generator(seed)
     return (torch.randn(targets, D, generator=random, dtype=torch.float64),
             torch.randn(V, D, generator=random, dtype=torch.float64),
             torch.randint(V, (targets,), generator=random))

@@ -3,13 +3,14 @@
 import math
 
 import torch
+from tests.seeds import generator
 from torch.nn.functional import cross_entropy
 
 from pellucid.nn.span import best_spans, span_cross_entropy
 
 
 def some_scores() -> torch.Tensor:
-    scores = torch.randn(5, 12, 2, generator=torch.Generator().manual_seed(1))
+    scores = torch.randn(5, 12, 2, generator=generator(1))
     scores[:, 1:4] = -math.inf
     return scores
 

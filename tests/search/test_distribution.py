@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.seeds import generator
 
 from pellucid.search.distribution import log_probabilities, top_candidates
 
@@ -21,9 +22,9 @@ from pellucid.search.distribution import log_probabilities, top_candidates
     seed=st.integers(0, 10**6),
 )
 def test_candidates_are_those_of_a_stable_sort(rows: int, vocabulary: int, count: int, levels: int, seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    log_p = torch.randint(levels, (rows, vocabulary), generator=generator).float()
-    log_p[torch.rand(rows, vocabulary, generator=generator) < 0.3] = -math.inf
+    random = generator(seed)
+    log_p = torch.randint(levels, (rows, vocabulary), generator=random).float()
+    log_p[torch.rand(rows, vocabulary, generator=random) < 0.3] = -math.inf
     values, ids = top_candidates(log_p, count)
     sorted_values, sorted_ids = log_p.sort(dim=1, descending=True, stable=True)
     assert values.shape == ids.shape == (rows, count)
@@ -37,7 +38,7 @@ def test_candidates_are_those_of_a_stable_sort(rows: int, vocabulary: int, count
 
 @pytest.mark.parametrize("vocabulary", [6, 333, 8000, 40000])
 def test_a_row_alone_equals_the_row_in_a_batch(vocabulary: int) -> None:
-    logits = torch.randn(33, vocabulary, generator=torch.Generator().manual_seed(1)) * 4
+    logits = torch.randn(33, vocabulary, generator=generator(1)) * 4
     together = log_probabilities(logits, torch.arange(33), tuple(range(33)))
     best = top_candidates(together, 8)
     for row in (0, 1, 7, 32):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.seeds import generator
 
 from pellucid.search.options import SearchOptions
 from pellucid.search.sampling import draw
@@ -91,11 +92,11 @@ def test_the_seed_and_the_sentence_set_the_sample(lookup_table: Any, specials: A
 def test_draws_are_alike_alone_and_together(
     seed: int, vocabulary: int, temperature: float, top_k: int, top_p: float
 ) -> None:
-    generator = torch.Generator().manual_seed(seed)
+    random = generator(seed)
     # Sharp and flat rows side by side: the flat ones need the whole vocabulary sorted, the sharp ones do not.
-    log_p = torch.log_softmax(torch.randn(12, vocabulary, generator=generator) * torch.arange(12)[:, None], dim=1)
+    log_p = torch.log_softmax(torch.randn(12, vocabulary, generator=random) * torch.arange(12)[:, None], dim=1)
     log_p[:, ::3] = -math.inf
-    uniform = torch.rand(12, generator=generator, dtype=torch.float64)
+    uniform = torch.rand(12, generator=random, dtype=torch.float64)
     options = SearchOptions(sample=True, temperature=temperature, top_k=top_k, top_p=top_p)
     together = draw(log_p, uniform, options)
     alone = [draw(log_p[row : row + 1], uniform[row : row + 1], options) for row in range(12)]

@@ -14,16 +14,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batch
+from pellucid.errors import PellucidWarning
 from pellucid.kernels import attention, calls, cross_entropy, dropout, gpu
 from pellucid.model.build import build, build_classifier
 from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.train import update as updates
+from pellucid.train.flow import watch
 from pellucid.train.launches import AtOnce, OneByOne
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective
 from pellucid.train.update import Learner, against_recording, update
 
-CPU = torch.device("cpu")
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 EPSILON = 0.01  # so that gradients of nothing but rounding move nothing
 WAITS = {"_local_scalar_dense", "nonzero", "_unique2", "unique_dim", "masked_select", "is_nonzero", "equal"}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -55,6 +57,8 @@ def whole_norm(tensors: list[Tensor]) -> Tensor:
 @pytest.fixture(autouse=True)
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is looked at to choose a way."""
+    if torch.cuda.is_available():
+        gpu.use(True, CUDA)
     monkeypatch.setattr(AttentionPattern, "grows", True)
     monkeypatch.setattr(attention, "_is_finite", lambda *tensors: True)
     monkeypatch.setattr(cross_entropy, "_are_ids", lambda *tensors: True)
@@ -90,14 +94,15 @@ class Given:
         return Batch(sides[0], None if number % 3 == 2 else real[0], sides[1], begun, real[1] if number % 3 else None)
 
 
-def learner_of(config: RunConfig) -> Learner:
+def learner_of(config: RunConfig, device: torch.device = CPU) -> Learner:
     is_labels = config.task == "classification"
     model: Any = (build_classifier(config.model, 11, 3, seed=1) if is_labels
                   else build(config.model, 11, 11, shared=True, seed=1))
+    model.to(device)
     return Learner(config=config, model=model.train(), objective=Objective(model, config.train),
                    optimizer=make_optimizer(model, config.train), batches=Given(is_labels),  # type: ignore[arg-type]
                    average=updates.MovingAverage(model, 0.8) if config.train.ema_decay else None,
-                   schedule=lambda step: 0.01 / step, precision="fp32", device=CPU)
+                   schedule=lambda step: 0.01 / step, precision=config.train.precision, device=device)
 
 
 @pytest.mark.parametrize("over", VARIANTS.values(), ids=VARIANTS)
@@ -165,10 +170,13 @@ def test_what_cannot_be_recorded_is_launched_one_by_one(
         refusing: Callable[[gpu.Launch], gpu.Launch], tiny: Callable[..., RunConfig]) -> None:
     one_by_one, at_once = (learner_of(tiny(train={"epsilon": EPSILON})) for _ in range(2))
     at_once.launch = launch = AtOnce(CPU, refusing)
-    for _ in range(5):
-        update(one_by_one)
+    update(at_once)
+    with pytest.warns(PellucidWarning, match="it cannot be recorded"):
         update(at_once)
-    assert launch.fault == "an update cannot be recorded (operation not permitted when stream is capturing)"
+    update(at_once)
+    for _ in range(3):
+        update(one_by_one)
+    assert launch.fault == "it cannot be recorded (operation not permitted when stream is capturing)"
     for one, other in zip(one_by_one.parameters, at_once.parameters, strict=True):
         torch.testing.assert_close(one, other)
 
@@ -181,9 +189,12 @@ def test_recording_is_tried_before_it_is_used() -> None:
     def never(function: gpu.Launch) -> gpu.Launch:
         raise RuntimeError("no device\nsee more")
 
-    assert AtOnce(CPU, once).fault == "what is recorded differs here from what is launched one by one"
-    assert AtOnce(CPU, never).fault == "an update cannot be recorded (no device)"
-    assert AtOnce(CPU, never)("work", lambda x: x + 1, [torch.ones(1)]).tolist() == [2.0]
+    with pytest.warns(PellucidWarning, match="piece by piece: what is recorded"):
+        assert AtOnce(CPU, once).fault == "what is recorded differs here from what is launched one by one"
+    with pytest.warns(PellucidWarning, match="piece by piece: it cannot"):
+        launch = AtOnce(CPU, never)
+    assert launch.fault == "it cannot be recorded (no device)"
+    assert launch("work", lambda x: x + 1, [torch.ones(1)]).tolist() == [2.0]
 
 
 @pytest.mark.parametrize(("over", "size", "reason"), [
@@ -194,6 +205,17 @@ def test_updates_that_cannot_be_recorded_are_known(over: dict[str, Any], size: i
     learner = learner_of(tiny(**over))
     learner.world = SimpleNamespace(size=size)  # type: ignore[assignment]
     assert (against_recording(learner) or "").startswith(reason)
+
+
+def test_a_step_that_somebody_watches_is_never_recorded(tiny: Callable[..., RunConfig]) -> None:
+    learner = learner_of(tiny())
+    learner.launch = AtOnce(CPU, again)
+    for _ in range(4):
+        update(learner)
+    with watch(learner.model, learner.optimizer) as flow:
+        update(learner)
+    assert flow.gradient_norms.keys() == flow.update_ratios.keys()
+    assert "encoder.layers.0" in flow.gradient_norms
 
 
 def test_they_are_recorded_for_as_long_as_the_learner_is_at_work(
@@ -207,3 +229,26 @@ def test_they_are_recorded_for_as_long_as_the_learner_is_at_work(
             update(learner)
     assert type(learner.launch) is OneByOne
     assert all(parameter.grad is None for parameter in learner.parameters)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("over", VARIANTS.values(), ids=VARIANTS)
+def test_on_a_gpu_recorded_updates_are_the_others_to_the_bit(
+        over: dict[str, Any], precision: str, tiny: Callable[..., RunConfig]) -> None:
+    sizes = {"d_model": 64, "n_heads": 2, "d_ff": 128, **over.get("model", {})}
+    trained = {"accumulate": 1, "precision": precision, **over.get("train", {})}
+    config = tiny(**{**over, "model": sizes, "train": trained})
+    found = []
+    for is_recorded in (True, False):
+        learner = learner_of(config, CUDA)
+        with updates.at_work(learner):
+            assert isinstance(learner.launch, AtOnce)
+            if not is_recorded:
+                learner.launch.fault = "not wanted"
+            made = [update(learner)[0].loss for _ in range(12)]
+            assert (learner.launch.fault is None) == is_recorded
+            assert any(each is not None for each in learner.launch._known.values()) == is_recorded
+        found.append((made, [p.detach().clone() for p in learner.parameters]))
+    assert found[0][0] == found[1][0]
+    assert all(torch.equal(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.seeds import generator
 from torch import Tensor, nn
 
 from pellucid.config import ModelConfig, TrainConfig
@@ -19,7 +20,7 @@ SHAPES = [(3, 3), (2, 5), (5, 2), (5, 2), (1, 4)]
 
 
 def matrices(seed: int) -> list[Tensor]:
-    random = torch.Generator().manual_seed(seed)
+    random = generator(seed)
     return [torch.randn(shape, generator=random) for shape in SHAPES]
 
 
@@ -35,7 +36,7 @@ def on_values(sigma: Tensor) -> Tensor:
 @given(rows=st.integers(1, 6), more=st.integers(0, 4), seed=st.integers(0, 99), scale=st.sampled_from([1e-4, 1.0, 1e3]))
 def test_products_alone_change_the_singular_values_and_nothing_else(rows: int, more: int, seed: int,
                                                                     scale: float) -> None:
-    x = scale * torch.randn(1, rows, rows + more, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    x = scale * torch.randn(1, rows, rows + more, generator=generator(seed), dtype=torch.float64)
     u, sigma, v = torch.linalg.svd(x[0], full_matrices=False)
     expected = u @ torch.diag(on_values(sigma / sigma.norm())) @ v
     torch.testing.assert_close(orthogonal(x, "fp32")[0], expected, rtol=0, atol=1e-9)

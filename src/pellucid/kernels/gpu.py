@@ -22,7 +22,7 @@ LARGEST = 256  # bytes of a head's column, of which a program holds all: 64 toke
 WIDTHS = (16, 32, 64)  # of a head
 _VARIANTS = 64  # of a compiled function: sides of up to 128 tokens or more, with padding or without
 _CLOSE = {torch.float32: 1e-4, torch.bfloat16: 3e-2}  # two ways to compute it, of numbers around 1
-_MANY = 1 << 26  # logits
+_MANY = 2 * 10**8  # logits
 _is_used = False
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls, gpu
-from pellucid.kernels.cross_entropy import CHUNK_BYTES, fit
+from pellucid.kernels.cross_entropy import CHUNK_BYTES, add_rows, fit
 
 
 def serves(hidden: Tensor, weight: Tensor, targets: Tensor) -> bool:
@@ -48,7 +48,7 @@ class _LinearRDrop(torch.autograd.Function):
                 weight_gradient += (gradient.flatten(0, 1).t() @ h.flatten(0, 1)).to(wide)
         if weight_gradient is not None:
             summed = hidden.sum(0)
-            weight_gradient.index_add_(0, targets, summed, alpha=0.5 * (smoothing - 1))
+            add_rows(weight_gradient, targets, summed, 0.5 * (smoothing - 1))
             weight_gradient -= summed.sum(0) * (0.5 * smoothing / vocabulary)
         context.save_for_backward(hidden_gradient, weight_gradient)
         return total

@@ -129,7 +129,7 @@ class AlibiPosition(Position):
 
     def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """-slope·|distance|: [B or 1, H, T, S]."""
-        slopes = torch.tensor(self.slopes, dtype=queries.dtype, device=queries.device)
+        slopes = torch.stack([queries.new_full((), slope) for slope in self.slopes])  # a copy would wait for a GPU
         distance = _distances(query_positions, key_positions).abs().to(queries.dtype)
         return -slopes[:, None, None] * distance[:, None]
 
@@ -168,7 +168,8 @@ class T5Position(Position):
     def _bucket_of_length(self, length: Tensor, buckets: int) -> Tensor:
         exact = buckets // 2
         ratio = (length.clamp(min=1).double() / exact).log() / math.log(self.max_distance / exact)
-        logarithmic = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+        whole = (ratio * (buckets - exact) + 1e-6).long()  # where it is a whole number, a GPU's logarithms miss it
+        logarithmic = (exact + whole).clamp(max=buckets - 1)
         return torch.where(length < exact, length, logarithmic)
 
     def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:

@@ -6,17 +6,25 @@ five. The batches of an epoch have the sizes of those of the epoch before, for t
 data/batching.py): so each is recorded once. What is recorded are the equations as they stand.
 """
 
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pellucid.errors import PellucidWarning
 from pellucid.kernels.gpu import Launch, recorder
 
 Input = Tensor | float | None
 Work = Callable[..., Any]  # of tensors, what it is given: a tensor or None
 MOST = 1024  # recordings that are kept
+
+
+def tell_of(fault: str) -> None:
+    """Says why a GPU is not as fast as it could be."""
+    warnings.warn(f"a GPU waits for its updates, which are launched piece by piece: {fault}", PellucidWarning,
+                  stacklevel=2)
 
 
 class OneByOne:
@@ -29,9 +37,14 @@ class OneByOne:
         """What `work` makes of the inputs, moved to the device.
 
         Args:
-            key: of work that does the same for inputs of the same sizes, but for what is in them.
+            key: of work that does the same for inputs of the same sizes, but for what is in them; None for work that
+                somebody watches.
         """
         return work(*[each.to(self.device) if isinstance(each, Tensor) else each for each in inputs])
+
+    def add_gradients(self, loss: Tensor, parameters: Sequence[Tensor]) -> None:
+        """Those of the loss, to those that are there."""
+        torch.autograd.backward(loss)
 
     def clear(self, parameters: Sequence[Tensor]) -> None:
         """Gradients begin anew."""
@@ -55,14 +68,18 @@ class AtOnce(OneByOne):
         self._known: dict[Hashable, _Recorded | None] = {}  # None: computed once
         try:
             self._record = record or recorder()
-            self.fault = self._trial() or self.fault
+            fault = self._trial()
         except RuntimeError as error:
-            self.fault = f"nothing can be recorded here ({str(error).splitlines()[0]})"
+            fault = f"nothing can be recorded here ({str(error).splitlines()[0]})"
+        if fault and not self.fault:
+            self._give_up(fault)
 
     def __call__(self, key: Hashable, work: Work, inputs: Sequence[Input] = ()) -> Any:
         """As above; numbers become tensors, so that they may be others next time."""
-        key = key, *((each.shape, each.dtype) if isinstance(each, Tensor) else each is None for each in inputs)
-        if self.fault or key not in self._known:
+        sizes = ((each.shape, each.dtype) if isinstance(each, Tensor) else each is None for each in inputs)
+        if self.fault or key is None:
+            return work(*self._placed(inputs))
+        if (key := (key, *sizes)) not in self._known:
             if len(self._known) == MOST:
                 self._known.clear()
             self._known[key] = None
@@ -71,14 +88,29 @@ class AtOnce(OneByOne):
             try:
                 known = self._known[key] = _Recorded(work, self._placed(inputs), self._record)
             except RuntimeError as error:
-                self._known.clear()
-                self.fault = f"an update cannot be recorded ({str(error).splitlines()[0]})"
+                self._give_up(f"it cannot be recorded ({str(error).splitlines()[0]})")
                 return self(key, work, inputs)
         return known(inputs)
+
+    def add_gradients(self, loss: Tensor, parameters: Sequence[Tensor]) -> None:
+        """As above, in a few launches."""
+        made = torch.autograd.grad(loss, parameters, allow_unused=True)
+        held: list[Tensor] = []
+        for parameter, gradient in zip(parameters, made, strict=True):
+            if parameter.grad is None and gradient is not None:
+                parameter.grad = torch.zeros_like(parameter)
+            if parameter.grad is not None and gradient is not None:
+                held.append(parameter.grad)
+        torch._foreach_add_(held, [gradient for gradient in made if gradient is not None])
 
     def clear(self, parameters: Sequence[Tensor]) -> None:
         """Gradients begin anew, in the same place."""
         torch._foreach_zero_([p.grad for p in parameters if p.grad is not None])
+
+    def _give_up(self, fault: str) -> None:
+        self._known.clear()
+        self.fault = fault
+        tell_of(fault)
 
     def _placed(self, inputs: Sequence[Input]) -> list[Tensor | None]:
         return [None if each is None else torch.as_tensor(each, device=self.device).clone() for each in inputs]

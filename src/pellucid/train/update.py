@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -25,7 +24,7 @@ from pellucid.runs.sharded import is_sharded
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import Progress
 from pellucid.train.fused import fused
-from pellucid.train.launches import AtOnce, OneByOne
+from pellucid.train.launches import AtOnce, OneByOne, tell_of
 from pellucid.train.objective import Model, batch_loss, label_loss, passes
 from pellucid.train.optimizer import clip_gradients, scale_gradients, set_learning_rate
 from pellucid.train.parallel import exchanging
@@ -51,14 +50,10 @@ class Learner:
     world: World = ALONE
     progress: Progress = field(default_factory=Progress)
     launch: OneByOne = field(init=False)
+    parameters: list[torch.nn.Parameter] = field(init=False)  # to look them up at every update would take a while
 
     def __post_init__(self) -> None:
-        self.launch = OneByOne(self.device)
-
-    @cached_property
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """Those of the model; to look them up at every update would take a while in a small one."""
-        return list(self.model.parameters())
+        self.launch, self.parameters = OneByOne(self.device), list(self.model.parameters())
 
 
 @contextlib.contextmanager
@@ -83,8 +78,10 @@ def at_work(learner: Learner) -> Iterator[None]:
 @contextlib.contextmanager
 def _recorded(learner: Learner) -> Iterator[None]:
     """Work on a GPU is launched at once while this lasts, where it can be."""
-    if against_recording(learner) is None:
+    if (reason := against_recording(learner)) is None:
         learner.launch = AtOnce(learner.device)
+    elif learner.device.type == "cuda":
+        tell_of(reason)
     yield
     learner.launch = OneByOne(learner.device)
     learner.launch.clear(learner.parameters)
@@ -202,7 +199,7 @@ def _add_gradient(learner: Learner, batch: Batch, step: int, tokens: int) -> Ten
     def work(tokens: float | Tensor, *tensors: Tensor | None) -> Tensor:
         with products_in(learner.precision, learner.device):
             loss: Tensor = learner.objective(Batch.of(tensors), step)
-        torch.autograd.backward(loss / tokens)
+        learner.launch.add_gradients(loss / tokens, learner.parameters)
         return loss.detach()
 
     kind = "gradient", passes(learner.config.train, step) - passes(learner.config.train, step - 1)
@@ -241,13 +238,14 @@ def check_finite(what: str, step: int, values: dict[str, float]) -> None:
 def take_step(learner: Learner, step: int) -> float:
     """The optimizer's step, at the rate that is given back, and then the moving average's."""
     rate = learner.schedule(step)
+    is_unseen = not (learner.optimizer._optimizer_step_pre_hooks or learner.optimizer._optimizer_step_post_hooks)
 
     def work(rate: float | Tensor) -> None:
         set_learning_rate(learner.optimizer, rate)
         learner.optimizer.step()
 
     with on_threads(learner.workers.all_threads):  # the other workers wait
-        learner.launch("step", work, [rate])
+        learner.launch("step" if is_unseen else None, work, [rate])
     increment_version(learner.parameters)  # a fused optimizer does not say that it wrote to them
     learner.launch.clear(learner.parameters)
     if learner.average is not None:
