@@ -10,7 +10,7 @@ from tests.seeds import generator
 
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy
 from pellucid.nn.r_drop import r_drop_cross_entropy
-from pellucid.nn.sampled_softmax import STEP, above_mean, sampled_words
+from pellucid.nn.sampled_softmax import STEP, above_mean, enough_words, sampled_words
 
 V, D = 3 * STEP, 6
 
@@ -27,7 +27,7 @@ def example(seed: int, targets: int) -> tuple[torch.Tensor, torch.Tensor, torch.
 def test_the_logits_are_those_of_all_words_and_what_each_stands_for(seed: int, targets: int, count: int) -> None:
     hidden, weight, ids = example(seed, targets)
     torch.manual_seed(seed)
-    h, w, places = sampled_words(hidden, weight, ids, count)
+    h, w, places = sampled_words(hidden, weight, ids, enough_words(ids, count))
     assert len(w) % STEP == 0
     assert len(w) >= count
     all_logits, logits = hidden @ weight.T, h @ w.T
@@ -47,7 +47,7 @@ def test_its_sum_of_exponentials_is_expected_to_be_that_of_all_words() -> None:
     torch.manual_seed(0)
     drawn = []
     for _ in range(2000):
-        h, w, _ = sampled_words(hidden, weight, ids, STEP)
+        h, w, _ = sampled_words(hidden, weight, ids, enough_words(ids, STEP))
         drawn.append((h @ w.T).exp().sum(1))
     found, whole = torch.stack(drawn), (hidden @ weight.T).exp().sum(1)
     assert ((found.mean(0) - whole).abs() < 4 * found.std(0) / 2000**0.5).all()
@@ -56,7 +56,7 @@ def test_its_sum_of_exponentials_is_expected_to_be_that_of_all_words() -> None:
 @pytest.mark.parametrize("count", [V, V - STEP + 1, 10 * V])
 def test_no_fewer_words_than_there_are_is_the_plain_softmax(count: int) -> None:
     hidden, weight, ids = example(1, 7)
-    found = sampled_words(hidden, weight, ids, count)
+    found = sampled_words(hidden, weight, ids, enough_words(ids, count))
     assert found[0] is hidden
     assert found[1] is weight
     assert found[2] is ids
@@ -64,7 +64,7 @@ def test_no_fewer_words_than_there_are_is_the_plain_softmax(count: int) -> None:
 
 def test_half_the_words_at_least_are_drawn() -> None:
     hidden, weight, _ = example(2, 400)
-    _, w, places = sampled_words(hidden, weight, torch.arange(400), 1)
+    _, w, places = sampled_words(hidden, weight, torch.arange(400), enough_words(torch.arange(400), 1))
     assert len(w) == 2 * STEP
     assert places.tolist() == list(range(400))
 
@@ -73,7 +73,7 @@ def test_gradients_reach_hidden_states_and_the_words_that_are_there_alone() -> N
     hidden, weight, ids = example(3, 9)
     hidden.requires_grad_()
     weight.requires_grad_()
-    h, w, places = sampled_words(hidden, weight, ids, STEP)
+    h, w, places = sampled_words(hidden, weight, ids, enough_words(ids, STEP))
     label_smoothed_cross_entropy(h @ w.T, places, 0.1).sum().backward()
     assert hidden.grad is not None
     assert weight.grad is not None

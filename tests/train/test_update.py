@@ -126,7 +126,7 @@ def test_what_is_not_finite_stops_before_the_weights(value: float, place: str, c
     before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
     moments = {id(p): s["exp_avg"].clone() for p, s in one.optimizer.state.items()}
     if place == "loss":
-        def broken(model: Any, batch: Any, config: Any, step: int) -> torch.Tensor:
+        def broken(model: Any, batch: Any, config: Any, step: int, words: int) -> torch.Tensor:
             loss = training_loss(model, batch, config, step)
             return loss if batch.source.shape[0] == 5 else loss * value  # in the second micro-batch
         monkeypatch.setattr("pellucid.train.parallel.training_loss", broken)

@@ -145,7 +145,7 @@ def test_what_a_worker_raises_is_raised_here_and_the_next_task_finds_no_old_answ
     learner, real = learner_of(tiny(), 2), parallel.training_loss
     main = os.getpid()
 
-    def broken(model: Any, batch: Batch, config: Any, step: int) -> torch.Tensor:
+    def broken(model: Any, batch: Batch, config: Any, step: int, words: int) -> torch.Tensor:
         if os.getpid() != main and len(batch.source) == 1:
             raise NumericalError("too large", where="here", why="because", fix="wait")
         if os.getpid() != main and learner.progress.step == 0 and len(batch.source) == 2:

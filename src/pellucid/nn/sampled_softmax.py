@@ -24,28 +24,34 @@ from pellucid.kernels import calls
 STEP = 512  # numbers of words are multiples of it: each new shape of a product takes a while to be made
 
 
+def enough_words(targets: Tensor, count: int) -> int:
+    """How many words to take, at least `count`: of targets [N] half of them at least are others that are drawn."""
+    distinct = len(torch.unique(targets)) if calls.has_data(targets) else 0
+    return math.ceil(max(count, 2 * distinct) / STEP) * STEP
+
+
 def sampled_words(hidden: Tensor, weight: Tensor, targets: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The output over at least `count` words in place of V, at least half of them drawn; over all words where those
-    would be no fewer. A one behind each hidden state meets what is added to the logits.
+    """The output over `count` words in place of V, the targets among them; over all words where those would be no
+    fewer. A one behind each hidden state meets what is added to the logits.
 
     Args:
         hidden: [..., D].  weight: [V, D].  targets: [N], token ids.
+        count: K + T, see `enough_words`.
 
     Returns:
         [..., D + 1], [K + T, D + 1], and targets as places among the words: [N].
     """
     vocabulary = len(weight)
-    present = torch.unique(targets) if calls.has_data(targets) else targets[:0]
-    count = math.ceil(max(count, 2 * len(present)) / STEP) * STEP
     if count >= vocabulary:
         return hidden, weight, targets
+    is_target = targets.new_zeros(vocabulary, dtype=torch.bool).index_fill(0, targets, True)
     keys = torch.rand(vocabulary, device=weight.device)
-    keys[present] = -1.0
-    drawn = keys.topk(count - len(present)).indices
-    added = weight.new_zeros(count, 1)
-    added[len(present):] = math.log((vocabulary - len(present)) / len(drawn))
-    words = torch.cat([weight[torch.cat([present, drawn])], added], -1)
-    return torch.cat([hidden, torch.ones_like(hidden[..., :1])], -1), words, torch.searchsorted(present, targets)
+    before = 3 - torch.arange(vocabulary, device=weight.device) / vocabulary  # targets come first, and in their order
+    best, words = torch.where(is_target, before, keys).topk(count)
+    number = is_target.sum().double()
+    added = torch.where(best > 1, 0.0, ((vocabulary - number) / (count - number)).log()).to(weight.dtype)
+    matrix = torch.cat([F.embedding(words, weight), added[:, None]], -1)
+    return torch.cat([hidden, torch.ones_like(hidden[..., :1])], -1), matrix, (is_target.cumsum(0) - 1)[targets]
 
 
 def above_mean(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:

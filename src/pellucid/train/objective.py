@@ -12,17 +12,25 @@ from pellucid.model.reader import Reader
 from pellucid.model.transformer import Transformer
 from pellucid.nn.cross_entropy import label_smoothed_cross_entropy, linear_cross_entropy
 from pellucid.nn.r_drop import linear_r_drop, r_drop_cross_entropy
-from pellucid.nn.sampled_softmax import above_mean, sampled_words
+from pellucid.nn.sampled_softmax import above_mean, enough_words, sampled_words
 from pellucid.nn.span import span_cross_entropy
 
 Model = Transformer | Classifier | Reader
 
 
-def training_loss(model: Model, batch: Batch, config: TrainConfig, step: int) -> Tensor:
-    """What the update `step`, counted from 1, goes down by: `batch_loss`, or `r_drop_loss` where it is asked for."""
+def training_loss(model: Model, batch: Batch, config: TrainConfig, step: int, words: int | None = None) -> Tensor:
+    """What the update `step`, counted from 1, goes down by: `batch_loss`, or `r_drop_loss` where it is asked for; over
+    `words_of` the batch."""
+    words = words_of(batch, config) if words is None else words
     if config.r_drop and step > config.r_drop_after:
-        return r_drop_loss(model, batch, config.label_smoothing, config.r_drop, config.sampled_words)
-    return batch_loss(model, batch, config.label_smoothing, config.sampled_words)
+        return r_drop_loss(model, batch, config.label_smoothing, config.r_drop, words)
+    return batch_loss(model, batch, config.label_smoothing, words)
+
+
+def words_of(batch: Batch, config: TrainConfig) -> int:
+    """How many words of the vocabulary the loss of a batch is over, see nn/sampled_softmax.py; all of them (0)."""
+    real = batch.target if batch.real_target is None else batch.target[batch.real_target]
+    return enough_words(real, config.sampled_words) if config.sampled_words else 0
 
 
 def passes(config: TrainConfig, updates: int) -> int:

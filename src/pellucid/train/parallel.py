@@ -36,9 +36,9 @@ class Objective(nn.Module):
         self.model = model
         self.config = config
 
-    def forward(self, batch: Batch, step: int) -> Tensor:
+    def forward(self, batch: Batch, step: int, words: int | None = None) -> Tensor:
         """The summed loss of a batch in this update, see `training_loss`."""
-        return training_loss(self.model, batch, self.config, step)
+        return training_loss(self.model, batch, self.config, step, words)
 
 
 def check_world(world: World, config: TrainConfig) -> None:

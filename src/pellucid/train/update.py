@@ -25,7 +25,7 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import Progress
 from pellucid.train.fused import fused
 from pellucid.train.launches import AtOnce, OneByOne, tell_of
-from pellucid.train.objective import Model, batch_loss, label_loss, passes
+from pellucid.train.objective import Model, batch_loss, label_loss, passes, words_of
 from pellucid.train.optimizer import clip_gradients, scale_gradients, set_learning_rate
 from pellucid.train.parallel import exchanging
 from pellucid.train.parts import as_batches, as_tensors, divide
@@ -91,8 +91,6 @@ def against_recording(learner: Learner) -> str | None:
     """Why updates cannot be recorded, if they cannot."""
     if learner.world.size > 1:
         return "there are other ranks"
-    if learner.config.train.sampled_words:
-        return "the words of a batch are counted first (train.sampled_words)"
     if not isinstance(learner.model, Transformer | Classifier):
         return f"a {type(learner.model).__name__} waits for the GPU"
     if learner.config.model.output_bias:
@@ -198,11 +196,12 @@ def _add_gradient(learner: Learner, batch: Batch, step: int, tokens: int) -> Ten
     """Adds the gradient of a batch's loss, divided by `tokens`, and gives its summed loss."""
     def work(tokens: float | Tensor, *tensors: Tensor | None) -> Tensor:
         with products_in(learner.precision, learner.device):
-            loss: Tensor = learner.objective(Batch.of(tensors), step)
+            loss: Tensor = learner.objective(Batch.of(tensors), step, words)
         learner.launch.add_gradients(loss / tokens, learner.parameters)
         return loss.detach()
 
-    kind = "gradient", passes(learner.config.train, step) - passes(learner.config.train, step - 1)
+    words = words_of(batch, learner.config.train)
+    kind = "gradient", passes(learner.config.train, step) - passes(learner.config.train, step - 1), words
     summed: Tensor = learner.launch(kind, work, [float(tokens), *batch.tensors()])
     return summed
 
