@@ -144,7 +144,7 @@ class GraphedStep:
         ids, real = source
         with products_in(self._precision, ids.device):
             state = self.model.start(ids, real)
-        rows = torch.arange(len(ids), device=ids.device)
+        rows = torch.arange(len(ids), device="cpu")
         recorded = self._recorded(state.caches, len(ids), ids.shape[1], 1)
         recorded.real_source.zero_()
         recorded.real_source[: len(ids), : ids.shape[1]] = True if real is None else real
@@ -158,22 +158,26 @@ class GraphedStep:
         if state.length == state.recorded.target:
             state = self._moved(state, state.rows, state.beams)
         recorded = state.recorded
-        recorded.tokens.index_copy_(0, state.rows, tokens.to(state.rows.device))
+        device = recorded.tokens.device
+        held = torch.zeros(recorded.rows, dtype=torch.int64, device="cpu")
+        held[state.rows] = tokens.cpu()
+        recorded.tokens.copy_(held)
         recorded.place.fill_(state.length)
         recorded.step()
-        return recorded.logits.index_select(0, state.rows), replace(state, length=state.length + 1)
+        return recorded.logits.index_select(0, state.rows.to(device)), replace(state, length=state.length + 1)
 
     def select(self, state: GraphedState, rows: Tensor) -> GraphedState:
         """The rows [R''] of the state. They stay where rows of their sentence are, unless they become more."""
-        rows = rows.to(state.rows.device)
+        rows = rows.cpu()
         if len(rows) > len(state.rows) or self._beams > state.beams:
             return self._moved(state, state.rows[rows], self._beams)
         if state.beams == 1:
             return replace(state, rows=state.rows[rows])
-        number = torch.arange(len(rows), device=rows.device)
+        number = torch.arange(len(rows), device="cpu")
         places = state.rows[rows - rows % self._beams + number % self._beams]
-        state.recorded.parents.copy_(torch.arange(state.recorded.rows, device=rows.device))
-        state.recorded.parents.index_copy_(0, places, state.rows[rows])
+        parents = torch.arange(state.recorded.rows, device="cpu")
+        parents[places] = state.rows[rows]
+        state.recorded.parents.copy_(parents)
         state.recorded.choose()
         return replace(state, rows=places)
 
@@ -182,11 +186,12 @@ class GraphedStep:
         old = state.recorded
         new = self._recorded(old.caches, len(rows), old.source, state.length + 1)
         new.real_source.zero_()
-        new.real_source[: len(rows)] = old.real_source[rows]
+        there = rows.to(old.tokens.device)
+        new.real_source[: len(rows)] = old.real_source[there]
         for to, of in zip(new.held(), old.held(), strict=True):
             width = min(to.shape[2], of.shape[2])
-            to[: len(rows), :, :width] = of[rows, :, :width]
-        return GraphedState(new, torch.arange(len(rows), device=rows.device), state.length, beams)
+            to[: len(rows), :, :width] = of[there, :, :width]
+        return GraphedState(new, torch.arange(len(rows), device="cpu"), state.length, beams)
 
     def _recorded(self, like: tuple[LayerCache, ...], rows: int, source: int, target: int) -> Recorded:
         """One that has room for so many: made, if there is none yet."""

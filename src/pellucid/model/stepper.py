@@ -26,7 +26,7 @@ class TransformerStep:
 
     def select(self, state: DecodingState, rows: Tensor) -> DecodingState:
         """The rows [R'] of the state."""
-        return state.select(rows)
+        return state.select(rows.to(self.model.output.weight.device))
 
 
 @contextlib.contextmanager

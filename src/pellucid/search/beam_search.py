@@ -56,12 +56,11 @@ def beam_search(step: Step[Source, State], state: State, rules: Rules,
     largest = largest_penalties(options)
     results = [NBest(options.n_best) for _ in rules.indices]
     open_results = results  # of the sentences still in the batch
-    beam = Rows.empty(torch.arange(len(results)))
-    totals = torch.zeros(len(results), 1, dtype=torch.float64)  # [N, 1], from the second step on [N, k]
+    beam = Rows.empty(torch.arange(len(results), device="cpu"))  # where what is so small is found fastest
+    totals = torch.zeros(len(results), 1, dtype=torch.float64, device="cpu")  # [N, 1], from the second step on [N, k]
     latest = torch.full_like(beam.sentences, rules.specials.bos)
     for length in range(1, options.max_length + 1):
         logits, state = step.step(state, latest)
-        beam, totals = beam.to(logits.device), totals.to(logits.device)
         candidates = extend(*best_tokens(logits, beam, rules, 2 * k), totals, 2 * k)
         collect(candidates, beam, open_results, rules)
         if observer is not None:
@@ -76,7 +75,7 @@ def beam_search(step: Step[Source, State], state: State, rules: Rules,
             break
         if len(undecided) < len(open_results):
             open_results = [open_results[place] for place in undecided]
-            places = torch.tensor(undecided, device=totals.device)
+            places = torch.tensor(undecided, device="cpu")
             totals, survivors = totals[places], Candidates(*(each[places] for each in survivors))
         parents, latest = survivors.parents.flatten(), survivors.tokens.flatten()  # [N·k]
         if not is_identity(parents, len(beam.sentences)):

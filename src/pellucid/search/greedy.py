@@ -22,7 +22,7 @@ Choose = Callable[[Tensor, Rows, Tensor, Rules], tuple[Tensor, Tensor]]
 def greedy_search(step: Step[Source, State], state: State, rules: Rules,
                   observer: Observer | None = None) -> list[list[Hypothesis]]:
     """The one greedy hypothesis of each sentence; `state` has a row a sentence."""
-    sentences = torch.arange(len(rules.indices))
+    sentences = torch.arange(len(rules.indices), device="cpu")
     return [[only] for only in walk(step, state, sentences, rules, most_probable, observer)]
 
 
@@ -47,11 +47,10 @@ def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rule
     """
     options, eos = rules.options, rules.specials.eos
     done: dict[int, Hypothesis] = {}
-    live, numbers = Rows.empty(sentences), torch.arange(sentences.shape[0])
+    live, numbers = Rows.empty(sentences), torch.arange(sentences.shape[0], device="cpu")
     latest = torch.full_like(sentences, rules.specials.bos)
     for length in range(1, options.max_length + 1):
         logits, state = step.step(state, latest)
-        live, numbers = live.to(logits.device), numbers.to(logits.device)
         latest, log_p = choose(logits, live, numbers, rules)
         stops = latest == eos
         if length == options.max_length:

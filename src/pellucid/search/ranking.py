@@ -10,6 +10,8 @@ from pellucid.search.constraints import Rules, check_vocabulary, constrain
 from pellucid.search.distribution import log_probabilities, top_candidates
 from pellucid.search.rows import Rows
 
+_EQUALS = 16  # more than asked for, to see what is equal: logits in bf16 often are
+
 
 def best_tokens(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
     """The `count` most probable tokens of each row under the rules, the lower id first among equals.
@@ -18,42 +20,61 @@ def best_tokens(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[T
         logits: [R, V].  live: the rows so far.
 
     Returns:
-        log-probabilities [R, count], at most 0, in fp32, and ids [R, count]. Past what may follow the values are -inf;
-        the first column holds a last resort where nothing may.
+        log-probabilities [R, count], at most 0, in fp32, and ids [R, count], both on the CPU. Past what may follow the
+        values are -inf; the first column holds a last resort where nothing may.
 
     Raises:
         NumericalError: a logit is not a number.
     """
     if _is_simple(logits, live, rules, count):
         check_vocabulary(logits.shape[1], rules)
-        values, ids = _in_one_pass(logits, live, rules, count)
+        values, ids = (_in_one_copy if logits.is_cuda else _in_one_pass)(logits, live, rules, count)
         if bool(values[:, 0].isfinite().all()):  # else infinite logits or NaN: the plain way knows what to do
             return values.clamp_(max=0.0), ids
+    live = live.to(logits.device)
     log_p = log_probabilities(logits.float(), live.sentences, rules.indices)
     log_p, last_resort = constrain(log_p, live.tokens, live.sentences, rules)
     values, ids = top_candidates(log_p, count)
     ids[:, 0], values[:, 0] = last_resort.settle(ids[:, 0], values[:, 0])
-    return values.clamp_(max=0.0), ids  # a rounded log softmax may exceed it
+    return values.clamp_(max=0.0).cpu(), ids.cpu()  # a rounded log softmax may exceed it
 
 
 def _is_simple(logits: Tensor, live: Rows, rules: Rules, count: int) -> bool:
     """Whether the same few tokens are forbidden in every row, and enough are left."""
     length = live.tokens.shape[1]
     return (length >= rules.longest_beginning and rules.options.no_repeat_ngram == 0
-            and count + 3 <= logits.shape[1] and calls.serve(logits))
+            and count + 3 <= logits.shape[1] and (calls.serve(logits) or logits.is_cuda))
 
 
 def _in_one_pass(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
-    specials = rules.specials
-    too_short = live.tokens.shape[1] < rules.options.min_length
-    forbidden = _ids(specials.pad, specials.bos, *([specials.eos] if too_short else []))
-    values = torch.empty(len(logits), count)
-    ids = torch.empty(len(logits), count, dtype=torch.int64)
+    forbidden = _forbidden(live, rules)
+    values = torch.empty(len(logits), count, device="cpu")
+    ids = torch.empty(len(logits), count, dtype=torch.int64, device="cpu")
     logits = logits.contiguous()
     calls.run("rank", logits.dtype, logits, values, ids, *logits.shape, count, forbidden, len(forbidden))
     return values, ids
 
 
+def _in_one_copy(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
+    """Ranked where the logits are, all but what is equal: a GPU is waited for once. NaN where so many are equal that
+    some of them were left out."""
+    z = logits.float().logsumexp(-1, keepdim=True)
+    allowed = logits.float().index_fill(1, _forbidden(live, rules).to(logits.device), -torch.inf)
+    values, ids = allowed.topk(min(count + _EQUALS, logits.shape[1]), dim=1)
+    values, ids = torch.stack([(values - z).view(torch.int32), ids.int()]).cpu()
+    ids, order = ids.long().sort(dim=1)
+    values, order = values.view(torch.float32).gather(1, order).sort(dim=1, descending=True, stable=True)
+    is_cut = (values[:, count - 1] == values[:, -1]) & values[:, -1].isfinite()
+    values[:, 0].masked_fill_(is_cut, torch.nan)
+    return values[:, :count], ids.gather(1, order)[:, :count]
+
+
+def _forbidden(live: Rows, rules: Rules) -> Tensor:
+    specials = rules.specials
+    too_short = live.tokens.shape[1] < rules.options.min_length
+    return _ids(specials.pad, specials.bos, *([specials.eos] if too_short else []))
+
+
 @functools.cache
 def _ids(*tokens: int) -> Tensor:
-    return torch.tensor(tokens)
+    return torch.tensor(tokens, device="cpu")

@@ -29,17 +29,18 @@ def sample(step: Step[Source, State], state: State, rules: Rules,
            observer: Observer | None = None) -> list[list[Hypothesis]]:
     """`n_best` draws for each sentence, best score first, repeated ones once; `state` has a row a sentence."""
     options, each = rules.options, rules.options.n_best
-    rows = torch.arange(len(rules.indices)).repeat_interleave(each)
+    rows = torch.arange(len(rules.indices), device="cpu").repeat_interleave(each)
     draws = uniforms(rules)  # [N·n_best, max_length]
     if each > 1:
         state = step.select(state, rows)
 
     def choose(logits: Tensor, live: Rows, numbers: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
+        uniform = draws[numbers, live.tokens.shape[1]].to(logits.device)
+        live = live.to(logits.device)
         log_p = log_probabilities(logits.float(), live.sentences, rules.indices)
         log_p, last_resort = constrain(log_p, live.tokens, live.sentences, rules)
-        uniform = draws[:, live.tokens.shape[1]].to(log_p.device)[numbers]
         ids, values = last_resort.settle(*draw(log_p, uniform, options))
-        return ids, values.clamp(max=0.0)  # a rounded log softmax may exceed it
+        return ids.cpu(), values.clamp(max=0.0).cpu()  # a rounded log softmax may exceed it
 
     samples = walk(step, state, rows, rules, choose, observer)
     return [ranked(samples[start : start + each]) for start in range(0, len(samples), each)]

@@ -26,9 +26,7 @@ class Step(Protocol[Source_contra, State]):
         ...
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """Append tokens [R] (int64; the beginning of sequence at first) and score what may follow.
-
-        The first tokens come on the CPU, later ones on the device of the logits.
+        """Append tokens [R] (int64, on the CPU; the beginning of sequence at first) and score what may follow.
 
         Returns:
             logits [R, V], float32 or bfloat16, and the state that has seen `tokens`. The old state is not used again.
@@ -36,7 +34,7 @@ class Step(Protocol[Source_contra, State]):
         ...
 
     def select(self, state: State, rows: Tensor) -> State:
-        """The state whose row i is row `rows[i]` of this one; rows [R'] (int64, on the device of the logits).
+        """The state whose row i is row `rows[i]` of this one; rows [R'] (int64, on the CPU).
 
         Expands to beams, reorders them and drops sentences, often all in one call; never called when nothing changes.
         """
