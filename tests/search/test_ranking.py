@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -13,6 +15,7 @@ from pellucid.search.beginnings import Beginning
 from pellucid.search.constraints import Rules
 from pellucid.search.options import SearchOptions, Specials
 from pellucid.search.rows import Rows
+from pellucid.search.search import search
 
 
 def rules_of(rows: int, min_length: int) -> tuple[Rows, Rules]:
@@ -48,3 +51,14 @@ def test_what_is_no_number_goes_the_plain_way() -> None:
     logits[:, 5], logits[1, 7], logits[2, 8] = 4.0, torch.nan, torch.inf
     values, _ = ranking._in_one_copy(logits, *rules_of(3, 0), 1)
     assert values[:, 0].isfinite().tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("asked", [{"beam_size": 1}, {"beam_size": 4}, {"beam_size": 4, "n_best": 3},
+                                   {"beam_size": 3, "min_length": 4}], ids=str)
+def test_every_search_finds_the_same(asked: dict[str, Any], lookup_table: Any, specials: Specials,
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    table, options = lookup_table(vocabulary=40), SearchOptions(**{"max_length": 9, **asked})
+    plain = search(table, [0, 1, 2], 3, options, specials)
+    monkeypatch.setattr(ranking, "_is_simple", lambda *asked: True)
+    monkeypatch.setattr(ranking, "_in_one_pass", ranking._in_one_copy)
+    assert search(table, [0, 1, 2], 3, options, specials) == plain

@@ -106,6 +106,9 @@ def recorder() -> Callable[[Launch], Launch]:
     def record(function: Launch) -> Launch:
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
+        free, whole = torch.cuda.mem_get_info()
+        if free < whole / 2:
+            torch.cuda.empty_cache()  # what is recorded cannot take the memory of what was computed before
         with torch.cuda.stream(stream):
             graph.capture_begin(pool, capture_error_mode="thread_local")
             try:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from pellucid.kernels import calls
 from pellucid.search.constraints import Rules, check_vocabulary, constrain
-from pellucid.search.distribution import log_probabilities, top_candidates
+from pellucid.search.distribution import largest, log_probabilities, top_candidates
 from pellucid.search.rows import Rows
 
 _EQUALS = 16  # more than asked for, to see what is equal: logits in bf16 often are
@@ -58,15 +58,15 @@ def _in_one_pass(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[
 def _in_one_copy(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
     """Ranked where the logits are, all but what is equal: a GPU is waited for once. NaN where so many are equal that
     some of them were left out."""
-    z = logits.float().logsumexp(-1, keepdim=True)
-    allowed = logits.float().index_fill(1, _forbidden(live, rules).to(logits.device), -torch.inf)
-    values, ids = allowed.topk(min(count + _EQUALS, logits.shape[1]), dim=1)
-    values, ids = torch.stack([(values - z).view(torch.int32), ids.int()]).cpu()
+    log_p = torch.log_softmax(logits.float(), dim=-1)
+    log_p.index_fill_(1, _forbidden(live, rules).to(logits.device), -torch.inf)
+    values, ids = largest(log_p, min(count + _EQUALS, logits.shape[1]))
+    values, ids = torch.stack([values.view(torch.int32), ids.int()]).cpu()
     ids, order = ids.long().sort(dim=1)
     values, order = values.view(torch.float32).gather(1, order).sort(dim=1, descending=True, stable=True)
     is_cut = (values[:, count - 1] == values[:, -1]) & values[:, -1].isfinite()
     values[:, 0].masked_fill_(is_cut, torch.nan)
-    return values[:, :count], ids.gather(1, order)[:, :count]
+    return values[:, :count].contiguous(), ids.gather(1, order)[:, :count].contiguous()
 
 
 def _forbidden(live: Rows, rules: Rules) -> Tensor:

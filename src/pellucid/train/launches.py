@@ -66,6 +66,7 @@ class AtOnce(OneByOne):
         super().__init__(device)
         self.fault: str | None = None
         self._known: dict[Hashable, _Recorded | None] = {}  # None: computed once
+        self._record = record
         try:
             self._record = record or recorder()
             fault = self._trial()
@@ -77,7 +78,7 @@ class AtOnce(OneByOne):
     def __call__(self, key: Hashable, work: Work, inputs: Sequence[Input] = ()) -> Any:
         """As above; numbers become tensors, so that they may be others next time."""
         sizes = ((each.shape, each.dtype) if isinstance(each, Tensor) else each is None for each in inputs)
-        if self.fault or key is None:
+        if self._record is None or key is None:
             return work(*self._placed(inputs))
         if (key := (key, *sizes)) not in self._known:
             if len(self._known) == MOST:
@@ -109,6 +110,7 @@ class AtOnce(OneByOne):
 
     def _give_up(self, fault: str) -> None:
         self._known.clear()
+        self._record = None  # and the memory of what was recorded is free
         self.fault = fault
         tell_of(fault)
 
