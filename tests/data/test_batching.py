@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,7 +47,7 @@ def test_every_example_comes_exactly_once_an_epoch_within_the_budget(corpus: Cor
             if sentences:
                 assert 1 <= len(batch) <= sentences
             else:
-                assert 1 <= corpus.target.lengths[batch].sum() < tokens + longest
+                assert 1 <= corpus.target.lengths[batch].sum() < tokens + 2 * longest  # one more, to be even
     if sentences:
         assert per_epoch == -(-len(corpus) // sentences)
 
@@ -107,6 +108,21 @@ def test_next_to_nothing_is_padding() -> None:
     padded = sum(batches[i].source.numel() + batches[i].target.numel() for i in range(batches.per_epoch))
     real = sum(batches[i].source_tokens + batches[i].target_tokens for i in range(batches.per_epoch))
     assert 1 - real / padded < 0.06
+
+
+@pytest.mark.parametrize(("rows", "is_even"), [(5, True), (9, True), (33, True), (101, False)])
+def test_few_examples_are_an_even_number_for_two_workers(rows: int, is_even: bool) -> None:
+    batches = Batches(corpus_of([(9, 10)] * 1001), 10 * rows, None, 1)
+    for epoch in range(2):
+        counts = [len(batch) for batch in batches.examples(epoch)]
+        assert sum(count % 2 for count in counts) <= 1 if is_even else set(counts[:3]) <= {rows, 1001 % rows}
+        assert max(counts) <= rows + 1
+        assert sum(counts) == 1001
+
+
+def test_a_number_of_examples_that_is_asked_for_is_kept() -> None:
+    counts = [len(batch) for batch in Batches(corpus_of([(9, 10)] * 50), 1, 7, 1).examples(0)]
+    assert sorted(counts) == [1, *[7] * 7]
 
 
 def test_where_a_target_is_one_label_the_budget_counts_source_tokens() -> None:

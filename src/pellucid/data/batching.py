@@ -29,6 +29,8 @@ from pellucid.data.corpus import Corpus, Examples, Sequences
 from pellucid.data.encoding import Ids
 from pellucid.data.tokenizers.interface import BOS, PAD
 
+_MANY = 64  # examples a batch, from which on one more or less is no matter
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -237,13 +239,17 @@ class Batches:
 
     def _cuts(self, window: int, costs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where each batch begins: where the same share of all costs is spent as was planned. Ties have equal lengths,
-        so that is the same place in every epoch where lengths do not change. None is empty."""
+        so that is the same place in every epoch where lengths do not change. None is empty; where examples are few and
+        long, as a rule all have an even number, for two workers have a half each."""
         ends, before = np.cumsum(costs), self._before[window]
         batch, spent = np.arange(len(before)), self._spent[window]
         if ends[-1] != spent:  # by Python's numbers: the product may pass 64 bits
             before = (before.astype(object) * int(ends[-1]) // spent).astype(np.int64)
         cuts = np.searchsorted(ends, before, side="right")
-        return np.minimum(np.maximum.accumulate(cuts - batch) + batch, len(costs) - len(batch) + batch)
+        cuts = np.minimum(np.maximum.accumulate(cuts - batch) + batch, len(costs) - len(batch) + batch)
+        even = cuts // 2 * 2
+        is_few = not self.sentences and 4 * len(batch) < len(costs) < _MANY * len(batch)
+        return even if is_few and (np.diff(even) > 0).all() else cuts
 
 
 def _in_thread(make: Callable[[], Window]) -> Callable[[], Window]:

@@ -80,7 +80,7 @@ def _recorded(learner: Learner) -> Iterator[None]:
     """Work on a GPU is launched at once while this lasts, where it can be."""
     if (reason := against_recording(learner)) is None:
         learner.launch = AtOnce(learner.device)
-    elif learner.device.type == "cuda":
+    elif learner.device.type == "cuda" and learner.config.train.kernels == "auto" and learner.world.is_first:
         tell_of(reason)
     yield
     learner.launch = OneByOne(learner.device)
