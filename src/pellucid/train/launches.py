@@ -18,7 +18,7 @@ from pellucid.kernels.gpu import Launch, recorder
 
 Input = Tensor | float | None
 Work = Callable[..., Any]  # of tensors, what it is given: a tensor or None
-MOST = 1024  # recordings that are kept
+MOST = 512  # recordings that are kept; of a small model each takes some megabytes
 
 
 def tell_of(fault: str) -> None:
