@@ -193,11 +193,16 @@ def test_recording_is_tried_before_it_is_used() -> None:
     def never(function: gpu.Launch) -> gpu.Launch:
         raise RuntimeError("no device\nsee more")
 
+    def nothing_said(function: gpu.Launch) -> gpu.Launch:
+        raise ValueError
+
     with pytest.warns(PellucidWarning, match="piece by piece: what is recorded"):
         assert AtOnce(CPU, once).fault == "what is recorded differs here from what is launched one by one"
     with pytest.warns(PellucidWarning, match="piece by piece: it cannot"):
         launch = AtOnce(CPU, never)
     assert launch.fault == "it cannot be recorded (no device)"
+    with pytest.warns(PellucidWarning, match="piece by piece: it cannot be recorded"):
+        assert AtOnce(CPU, nothing_said).fault == "it cannot be recorded (ValueError)"
     assert launch("work", lambda x: x + 1, [torch.ones(1)]).tolist() == [2.0]
 
 

@@ -70,8 +70,8 @@ class AtOnce(OneByOne):
         try:
             self._record = record or recorder()
             fault = self._trial()
-        except RuntimeError as error:
-            fault = f"nothing can be recorded here ({str(error).splitlines()[0]})"
+        except Exception as error:  # of a driver or a card: of any type
+            fault = f"nothing can be recorded here ({_told(error)})"
         if fault and not self.fault:
             self._give_up(fault)
 
@@ -88,8 +88,8 @@ class AtOnce(OneByOne):
         if (known := self._known[key]) is None:
             try:
                 known = self._known[key] = _Recorded(work, self._placed(inputs), self._record)
-            except RuntimeError as error:
-                self._give_up(f"it cannot be recorded ({str(error).splitlines()[0]})")
+            except Exception as error:
+                self._give_up(f"it cannot be recorded ({_told(error)})")
                 return self(key, work, inputs)
         return known(inputs)
 
@@ -138,6 +138,11 @@ class AtOnce(OneByOne):
         self._known.clear()
         is_same = all(torch.allclose(one, other) for one, other in zip(*found, strict=True))
         return None if is_same else "what is recorded differs here from what is launched one by one"
+
+
+def _told(error: Exception) -> str:
+    """Its first line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class _Recorded:
