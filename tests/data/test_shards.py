@@ -121,6 +121,17 @@ def test_a_file_without_a_partner_is_named(corpus: Path, side: str, missing: int
     assert "belong together" in refused(Split(source=f"{corpus}/en", target=f"{corpus}/de")).what
 
 
+def test_signs_between_words_may_differ_in_one_way_in_all_pairs_alone(tmp_path: Path) -> None:
+    for name in ("a-1.en", "b-2.en", "a_1.de", "b_2.de"):
+        (tmp_path / name).write_text("x\n")
+    split = Split(source=f"{tmp_path}/*.en", target=f"{tmp_path}/*.de")
+    assert [[Path(file).name for file in shard.files] for shard in shards_of(split)] == [
+        ["a-1.en", "a_1.de"], ["b-2.en", "b_2.de"]]
+    (tmp_path / "--.en").write_text("x\n")
+    (tmp_path / "-.de").write_text("x\n")
+    assert "do not belong together" in refused(split).what
+
+
 @settings(max_examples=60, deadline=None)
 @given(names=st.sets(st.text("ab01-", min_size=1, max_size=4), min_size=2, max_size=6), data=st.data())
 def test_sides_are_matched_by_their_names_or_refused(tmp_path_factory: pytest.TempPathFactory, names: set[str],

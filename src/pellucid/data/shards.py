@@ -199,8 +199,9 @@ def _root(path: str) -> str:
 
 
 def _difference(a: str, b: str) -> list[tuple[str, str]] | None:
-    """The numbers and words in which two names differ; None where one has more of them."""
+    """The numbers and words in which two names differ, and what stands between these; None where one has more words."""
     words = [re.findall(r"\d+|[^\W\d_]+", name) for name in (a, b)]
     if len(words[0]) != len(words[1]):
         return None
-    return [(x, y) for x, y in zip(*words, strict=True) if x != y]
+    between = ["".join(re.findall(r"[\W_]+", name)) for name in (a, b)]
+    return [(x, y) for x, y in zip([*words[0], between[0]], [*words[1], between[1]], strict=True) if x != y]
