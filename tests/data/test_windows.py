@@ -87,7 +87,7 @@ def test_every_example_comes_exactly_once_an_epoch_within_the_budget(lengths: Le
             if sentences:
                 assert len(batch) <= sentences
             else:
-                assert corpus.target.lengths_of(batch).sum() < tokens + 9
+                assert corpus.target.lengths_of(batch).sum() < tokens + 18  # one more, to be even
 
 
 @settings(max_examples=50, deadline=None)
