@@ -60,5 +60,12 @@ def test_every_search_finds_the_same(asked: dict[str, Any], lookup_table: Any, s
     table, options = lookup_table(vocabulary=40), SearchOptions(**{"max_length": 9, **asked})
     plain = search(table, [0, 1, 2], 3, options, specials)
     monkeypatch.setattr(ranking, "_is_simple", lambda *asked: True)
-    monkeypatch.setattr(ranking, "_in_one_pass", ranking._in_one_copy)
+    ranked: list[int] = []
+
+    def in_one_copy(*asked: Any) -> Any:
+        ranked.append(len(asked[0]))
+        return ranking._in_one_copy(*asked)
+
+    monkeypatch.setattr(ranking, "_in_one_pass", in_one_copy)
     assert search(table, [0, 1, 2], 3, options, specials) == plain
+    assert ranked

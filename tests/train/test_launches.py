@@ -3,8 +3,7 @@ launched here again each time, with what a recording would know of it: places in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,18 +12,20 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pellucid.config import RunConfig
-from pellucid.data.batching import Batch
+from pellucid.data.batching import Batch, Batches
 from pellucid.errors import PellucidWarning
 from pellucid.kernels import attention, calls, cross_entropy, dropout, gpu
 from pellucid.model.build import build, build_classifier
 from pellucid.nn import sampled_softmax
 from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.train import update as updates
+from pellucid.train.averaging import MovingAverage
 from pellucid.train.flow import watch
 from pellucid.train.launches import AtOnce, OneByOne
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective
 from pellucid.train.update import Learner, against_recording, update
+from pellucid.train.world import World
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 EPSILON = 0.01  # so that gradients of nothing but rounding move nothing
@@ -77,10 +78,8 @@ def again(function: gpu.Launch) -> gpu.Launch:
     return launch
 
 
-class Given:
+class Given(Batches):
     """Batches of a few sizes, in turn: some rows shorter than others, or all as long."""
-
-    per_epoch = 3
 
     def __init__(self, labels: bool) -> None:
         self.labels = labels
@@ -102,8 +101,8 @@ def learner_of(config: RunConfig, device: torch.device = CPU) -> Learner:
                   else build(config.model, 11, 11, shared=True, seed=1))
     model.to(device)
     return Learner(config=config, model=model.train(), objective=Objective(model, config.train),
-                   optimizer=make_optimizer(model, config.train), batches=Given(is_labels),  # type: ignore[arg-type]
-                   average=updates.MovingAverage(model, 0.8) if config.train.ema_decay else None,
+                   optimizer=make_optimizer(model, config.train), batches=Given(is_labels),
+                   average=MovingAverage(model, 0.8) if config.train.ema_decay else None,
                    schedule=lambda step: 0.01 / step, precision=config.train.precision, device=device)
 
 
@@ -157,7 +156,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def refusing() -> Iterator[Callable[[gpu.Launch], gpu.Launch]]:
+def refusing() -> Callable[[gpu.Launch], gpu.Launch]:
     """Records the trial, and then no more."""
     recorded = []
 
@@ -212,7 +211,7 @@ def test_recording_is_tried_before_it_is_used() -> None:
 def test_updates_that_cannot_be_recorded_are_known(over: dict[str, Any], size: int, reason: str,
                                                    tiny: Callable[..., RunConfig]) -> None:
     learner = learner_of(tiny(**over))
-    learner.world = SimpleNamespace(size=size)  # type: ignore[assignment]
+    learner.world = World(size=size)
     assert (against_recording(learner) or "").startswith(reason)
 
 

@@ -29,7 +29,7 @@ from pellucid.data.corpus import Corpus, Examples, Sequences
 from pellucid.data.encoding import Ids
 from pellucid.data.tokenizers.interface import BOS, PAD
 
-_MANY = 64  # examples a batch, from which on one more or less is no matter
+_FEW, _MANY = 4, 64  # examples a batch, between which an even number pays, and one more is no matter
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,12 @@ class Batch:
     @staticmethod
     def of(tensors: Sequence[Tensor | None]) -> Batch:
         """The batch whose `tensors` these are."""
-        *fields, places = tensors
-        batch = Batch(*fields)  # type: ignore[arg-type]
-        vars(batch)["places"] = places
+        source, real_source, target, target_input, real_target, places = tensors
+        assert source is not None
+        assert target is not None
+        assert target_input is not None
+        batch = Batch(source, real_source, target, target_input, real_target)
+        vars(batch)["places"] = places  # which are not looked for again
         return batch
 
 
@@ -248,7 +251,7 @@ class Batches:
         cuts = np.searchsorted(ends, before, side="right")
         cuts = np.minimum(np.maximum.accumulate(cuts - batch) + batch, len(costs) - len(batch) + batch)
         even = cuts // 2 * 2
-        is_few = not self.sentences and 4 * len(batch) < len(costs) < _MANY * len(batch)
+        is_few = not self.sentences and _FEW * len(batch) < len(costs) < _MANY * len(batch)
         return even if is_few and (np.diff(even) > 0).all() else cuts
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.kernels import gpu
-from pellucid.kernels.gpu import Launch, recorder
+from pellucid.kernels.gpu import Launch, first_line, recorder
 from pellucid.model.decoder import LayerCache
 from pellucid.model.stepper import TransformerStep, evaluating
 from pellucid.model.transformer import Transformer
@@ -135,7 +135,7 @@ class GraphedStep:
                     expected = plain.step(plain.step(plain.start((ids, None)), first)[1], second)[0]
                 found = self.step(self.step(self.start((ids, None)), first)[1], second)[0]
         except RuntimeError as error:  # what CUDA raises, and what cannot be recorded
-            return f"a step cannot be recorded ({str(error).splitlines()[0]})"
+            return f"a step cannot be recorded ({first_line(error)})"
         is_close = (found - expected).abs().max() <= _CLOSE * expected.std()
         return None if is_close else "recorded steps give other logits"
 

@@ -65,8 +65,13 @@ def fault_of(device: torch.device) -> str | None:
         with torch.inference_mode(False), torch.enable_grad():  # who only decodes may load a run first
             is_close = all(_is_close(dtype, device) for dtype in _CLOSE)
     except Exception as error:  # of a compiler, a driver, a card: of any type
-        return f"triton fails here ({type(error).__name__}: {(str(error).splitlines() or [''])[0]})"
+        return f"triton fails here ({type(error).__name__}: {first_line(error)})"
     return None if is_close else "attention in triton differs from torch's here"
+
+
+def first_line(error: Exception) -> str:
+    """What a compiler, a driver or a card says first, which may be nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _is_close(dtype: torch.dtype, device: torch.device) -> bool:
@@ -101,7 +106,7 @@ def recorder() -> Callable[[Launch], Launch]:
 
     All that is recorded shares its memory: to be launched one after the other.
     """
-    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has no types there
 
     def record(function: Launch) -> Launch:
         graph = torch.cuda.CUDAGraph()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pellucid.errors import PellucidWarning
-from pellucid.kernels.gpu import Launch, recorder
+from pellucid.kernels.gpu import Launch, first_line, recorder
 
 Input = Tensor | float | None
 Work = Callable[..., Any]  # of tensors, what it is given: a tensor or None
@@ -71,7 +71,7 @@ class AtOnce(OneByOne):
             self._record = record or recorder()
             fault = self._trial()
         except Exception as error:  # of a driver or a card: of any type
-            fault = f"nothing can be recorded here ({_told(error)})"
+            fault = f"nothing can be recorded here ({first_line(error)})"
         if fault and not self.fault:
             self._give_up(fault)
 
@@ -89,7 +89,7 @@ class AtOnce(OneByOne):
             try:
                 known = self._known[key] = _Recorded(work, self._placed(inputs), self._record)
             except Exception as error:
-                self._give_up(f"it cannot be recorded ({_told(error)})")
+                self._give_up(f"it cannot be recorded ({first_line(error)})")
                 return self(key, work, inputs)
         return known(inputs)
 
@@ -138,11 +138,6 @@ class AtOnce(OneByOne):
         self._known.clear()
         is_same = all(torch.allclose(one, other) for one, other in zip(*found, strict=True))
         return None if is_same else "what is recorded differs here from what is launched one by one"
-
-
-def _told(error: Exception) -> str:
-    """Its first line."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class _Recorded:
