@@ -183,6 +183,17 @@ def test_logits_that_are_no_numbers_are_told_without_scores_too(place: int) -> N
             search(Engine(model, "fp32"), sources(9), 9, options, SPECIALS)
 
 
+@pytest.mark.parametrize("place", [7, MANY - 3])
+@pytest.mark.parametrize("scores", [True, False])
+def test_a_word_that_is_impossible_is_a_number_and_never_chosen(place: int, scores: bool) -> None:
+    model, options = made(MANY, output_bias=True), SearchOptions(beam_size=1, scores=scores)
+    with torch.no_grad():
+        model.output_bias.bias[place] = -torch.inf
+    expected = search(TransformerStep(model), sources(9), 9, SearchOptions(beam_size=1), SPECIALS)
+    found = in_one_call(Engine(model, "fp32"), sources(9), options)
+    assert [one[0].tokens for one in found] == [one[0].tokens for one in expected]
+
+
 @pytest.mark.parametrize("empty", [[1], [0, 3], [0, 1, 2, 3]])
 @pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "-".join(map(str, parts.values())))
 def test_a_sentence_without_a_token_is_nothing_to_look_at(parts: dict[str, Any], empty: list[int]) -> None:

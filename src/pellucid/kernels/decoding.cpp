@@ -173,24 +173,24 @@ struct Ranked {
         if (kept == wanted.count) bar = best[wanted.count - 1];
     }
 
+    // A logit that was above the bar, or is no number.
+    void meet(i64 token, float value, const Wanted &wanted) {
+        highest = value > highest ? value : highest;
+        no_number += value - value;  // NaN, of NaN and of infinity
+        if (value > bar) offer(token, value, wanted);
+    }
+
     // `size` more columns z, from `first` on.
     template <class T> void see(const T *z, i64 first, i64 size, const Wanted &wanted) {
         i64 whole = size / LANES * LANES;
         float before = highest, rest = 0;
         for (i64 start = 0; start < whole; start += LANES) {
             Lanes x = read(z + start);
-            for (uint32_t above = exceeding(x, bar); above; above &= above - 1) {
-                i64 i = __builtin_ctz(above);
-                highest = x[i] > highest ? x[i] : highest;
-                no_number += x[i] - x[i];  // NaN, of NaN and of infinity
-                if (x[i] > bar) offer(first + start + i, x[i], wanted);
-            }
+            for (uint32_t above = exceeding(x, bar); above; above &= above - 1)
+                meet(first + start + __builtin_ctz(above), x[__builtin_ctz(above)], wanted);
         }
-        for (i64 i = whole; i < size; i++) {
-            highest = get(z[i]) > highest ? get(z[i]) : highest;
-            no_number += get(z[i]) - get(z[i]);
-            if (get(z[i]) > bar) offer(first + i, get(z[i]), wanted);
-        }
+        for (i64 i = whole; i < size; i++)
+            if (!(get(z[i]) <= bar)) meet(first + i, get(z[i]), wanted);
         if (!wanted.probabilities) return;
         Lanes sums = {};
         for (i64 start = 0; start < whole; start += LANES) sums += exponential(read(z + start) - highest);
