@@ -219,7 +219,7 @@ CONFIG = ", ".join(sorted(name for name in MODULES if room_of(name) == "config")
     ("import pellucid.engine.frozen", "torch"),
     ("from pellucid.cli.generate import Generate; from pellucid.cli.arguments import parse; "
      "parse(Generate, 'translate', ['run']); import pellucid.runs.run",
-     "torch typeguard importlib.metadata pellucid.data.splits"),
+     "torch pellucid.cli.help importlib.metadata pellucid.data.splits"),
     ("from torch import nn; from pellucid.config import TrainConfig; "
      "from pellucid.train.optimizer import make_optimizer; "
      "make_optimizer(nn.Linear(2, 2), TrainConfig()).zero_grad()", "torch._dynamo sympy"),

@@ -36,6 +36,7 @@ VERBS = {
 }
 _MODULES = {"translate": "generate", "import": "import_"}  # where it is not the verb's own name
 _TRAINING = ("train", "demo", "plan")  # or measuring what it takes
+_SELDOM = (20_000, 50, 100)  # objects: what is imported is no garbage, and to look through it took a tenth of a start
 _FLAGS = {
     "--version": "print the version",
     "--debug": "show tracebacks",
@@ -60,6 +61,8 @@ def program() -> int:
         from pellucid.kernels.allocator import start_anew
 
         start_anew()
+    else:
+        gc.set_threshold(*_SELDOM)
     return main(words)
 
 

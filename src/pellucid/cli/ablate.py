@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from pellucid.cli.arguments import parse_with_overrides
+from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
 
 
@@ -23,7 +22,7 @@ class Ablate:
     are listed.
     """
 
-    study: tyro.conf.Positional[str | None] = None
+    study: Positional[str | None] = None
     """a shipped study's name or a YAML file"""
     out: Path | None = None
     """the study's folder; studies/NAME if left out"""

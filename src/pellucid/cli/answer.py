@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 from pellucid.cli.passages import plain
 
 _AT_ONCE = 64  # questions whose passages are held together
@@ -22,11 +21,11 @@ class Answer:
     For example: pellucid answer runs/reading-zh --index idx "桥是谁建的？"
     """
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """a run folder"""
     index: str
     """the folder of the index, or qdrant://HOST:PORT/COLLECTION"""
-    question: tyro.conf.Positional[str] = "-"
+    question: Positional[str] = "-"
     """what is asked; one a line of standard input if left out"""
     k: int = 5
     """the most passages that are read"""

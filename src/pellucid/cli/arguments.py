@@ -1,17 +1,15 @@
-"""Reading the command line: a verb's own flags by tyro, and any configuration key as ``--section.key value``."""
+"""Reading the command line: a verb's own flags by argparse, and any configuration key as ``--section.key value``."""
 
+import argparse
 import dataclasses
-import operator
+import difflib
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-import tyro
-
-from pellucid.cli.chinese import told
-from pellucid.cli.help import NAMES, arguments_of, help_of
+from pellucid.cli.fields import Argument, arguments_of
 from pellucid.config import RunConfig, Split
 from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, override, to_mapping
@@ -22,45 +20,75 @@ from pellucid.recipes import read_recipe, recipe_names
 
 Arguments = TypeVar("Arguments")
 
-_VALUES = tyro.constructors.ConstructorRegistry()
-
-
-@_VALUES.primitive_rule
-def _value_or_nothing(info: tyro.constructors.PrimitiveTypeInfo) -> Any:
-    """A value that may be left out has the same name as one that must be given."""
-    is_union = typing.get_origin(info.type) in (typing.Union, types.UnionType)
-    kind, *others = [m for m in typing.get_args(info.type) if m is not type(None)] if is_union else [info.type]
-    if others or kind not in NAMES:
-        return None
-    return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1, metavar=NAMES[kind], instance_from_str=lambda words: kind(words[0]), str_from_instance=lambda value:
-        [str(value)], is_instance=lambda value: value is None or isinstance(value, kind))
-
-
 def parse(kind: type[Arguments], program: str, words: Sequence[str]) -> Arguments:
-    """A verb's arguments; anything else on the line is an error (tyro prints it, and exits with 2), and --help is
-    answered with help."""
+    """A verb's arguments; --help is answered with help.
+
+    Raises:
+        ConfigError: a word that the verb does not take (the nearest flag is named), or one that is missing.
+    """
     if not {"-h", "--help"}.isdisjoint(words):
+        from pellucid.cli.help import help_of
+
         print(help_of(kind, program), end="", flush=True)
         raise SystemExit(0)
-    found = tyro.cli(_described(kind), prog=program, args=list(words), config=(tyro.conf.FlagCreatePairsOff,),
-                     registry=_VALUES)
-    return kind(**vars(found))
+    arguments = {one.called: one for one in arguments_of(kind)}
+    end = list(words).index("--") if "--" in words else len(words)  # behind it no word is a flag
+    try:
+        found, others = _flags(arguments).parse_known_args([_hyphenated(word) for word in words[:end]])
+    except argparse.ArgumentError as error:
+        raise _refusal(f"{error.argument_name}: {error.message}", program, kind,
+                       arguments[str(error.argument_name)]) from None
+    if unknown := next((word for word in others if word.startswith("-") and word[1:2].strip("0123456789. ")), None):
+        raise _unknown(unknown.partition("=")[0], program, arguments)
+    given = vars(found) | _placed([*others, *words[end + 1:]], program, arguments)
+    if missing := next((one for one in arguments.values() if one.is_needed and one.name not in given), None):
+        raise _refusal(f"{missing.called} is missing", program, kind, missing)
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
-def _described(kind: Any) -> Any:
-    """The same fields with what help says of them, for errors in which tyro names one."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return dataclasses.make_dataclass(kind.__name__, [
-        (one.name, Annotated[_of_typing(hints[one.name]), tyro.conf.arg(
-            help=told(one.said), help_behavior_hint="", metavar=one.value)], dataclasses.field(default=one.default))
-        for one in arguments_of(kind)])
+def _flags(arguments: Mapping[str, Argument]) -> argparse.ArgumentParser:
+    """What reads the flags. What is left out stays out: the dataclass knows its defaults."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False,
+                                     argument_default=argparse.SUPPRESS)
+    for one in arguments.values():
+        if one.kind is bool:
+            parser.add_argument(one.called, action="store_true")
+        elif not one.is_place:
+            many: dict[str, Any] = {"action": "append"} if one.is_repeated else {"nargs": "+"} if one.is_list else {}
+            parser.add_argument(one.called, type=one.kind, choices=one.choices or None, **many)
+    return parser
 
 
-def _of_typing(hint: Any) -> Any:
-    """``A | B``, which has its members only when this runs, as typing's Union: tyro checks that by itself, and for the
-    other imports typeguard, a tenth of the start of a translation."""
-    return operator.getitem(typing.Union, typing.get_args(hint)) if isinstance(hint, types.UnionType) else hint
+def _placed(words: list[str], program: str, arguments: Mapping[str, Argument]) -> dict[str, Any]:
+    """What the other words are, by their places."""
+    given: dict[str, Any] = {}
+    for one in arguments.values():
+        if one.is_place and (words or one.is_list):
+            mine, words = (words, []) if one.is_list else (words[:1], words[1:])
+            given[one.name] = [one.kind(word) for word in mine] if one.is_list else one.kind(mine[0])
+    if words:
+        raise ConfigError(f"{words[0]!r} is one word too many", where=program, fix=f"see {program} --help")
+    return given
+
+
+def _hyphenated(word: str) -> str:
+    """--beam_size is --beam-size."""
+    flag, equals, value = word.partition("=")
+    return flag.replace("_", "-") + equals + value if word.startswith("--") else word
+
+
+def _refusal(what: str, program: str, kind: Any, one: Argument) -> ConfigError:
+    """A mistake about an argument, with what help says of it."""
+    from pellucid.cli.chinese import told
+    from pellucid.cli.help import said_of
+
+    return ConfigError(what, where=program, fix=f"{one.shown}: {told(said_of(kind)[one.name])}; see {program} --help")
+
+
+def _unknown(flag: str, program: str, arguments: Mapping[str, Argument]) -> ConfigError:
+    near = difflib.get_close_matches(flag, arguments, n=1)
+    return ConfigError(f"{flag} is not known here", where=program,
+                       fix=f"did you mean {near[0]}?" if near else f"see {program} --help")
 
 
 def parse_with_overrides(kind: type[Arguments], program: str,

@@ -5,16 +5,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 
 
 @dataclass
 class Classify:
     """Text to label: for each line its label and the label's probability, with a tab between."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """a run folder"""
     input: Path | None = None
     """a text file; standard input if left out"""

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 
 _VALUE = 28  # characters of a value
 _TITLES = {"configuration": "keys", "data": "figures", "environment": "entries"}
@@ -19,9 +18,9 @@ class Diff:
     """What differs between two runs: the configuration, the data, the environment, the weights part by part, and the
     last and best losses. Whether anything does or not, the exit code is 0."""
 
-    a: tyro.conf.Positional[Path]
+    a: Positional[Path]
     """a run folder"""
-    b: tyro.conf.Positional[Path]
+    b: Positional[Path]
     """another"""
     json: bool = False
     """print the differences as JSON"""

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tyro
-
 from pellucid.cli.arguments import parse_with_overrides, read_config
+from pellucid.cli.fields import Positional
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping, override, to_mapping
 
@@ -33,7 +32,7 @@ class Doctor:
     configuration key can be given as --section.key value. Ends with 3 where something is broken.
     """
 
-    config: tyro.conf.Positional[str]
+    config: Positional[str]
     """a recipe's name, a YAML file, or a run folder"""
     out: Path | None = None
     """where the run would be written, for the free disk; runs/NAME if left out"""

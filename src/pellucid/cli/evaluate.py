@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
 
 
@@ -19,7 +18,7 @@ class Evaluate:
     pairwise by one score, corrected for their number: two tests, the others beside it, differences by length and word
     frequency, and the sentences that differ most."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Positional[tuple[Path, ...]]
     """run folders"""
     split: str = "test"
     """train, validation or test, as the run's configuration has them"""

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
 
 # Each a module whose `export` writes a run to a folder, and tells of it.
@@ -33,7 +32,7 @@ class Export:
     by name, and nothing is approximated without being told.
     """
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """a run folder"""
     out: Path
     """the folder or file to write, which must not be there yet"""

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tyro
-
 from pellucid.cli.arguments import parse_with_overrides, refuse_other_keys
+from pellucid.cli.fields import Positional
 from pellucid.config import DecodeConfig, RunConfig
 from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, to_mapping
@@ -34,7 +33,7 @@ class Generate:
     length_penalty, no_repeat_ngram, batch_tokens, precision, exact.
     """
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """a run folder"""
     input: Path | None = None
     """a text file; standard input if left out; or a folder of shards, which any number of processes may share"""

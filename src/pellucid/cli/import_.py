@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 
 
 @dataclass
@@ -22,7 +21,7 @@ class Import:
     configuration, tokenizer and safetensors. Interrupted and run again, it goes on.
     """
 
-    folder: tyro.conf.Positional[Path]
+    folder: Positional[Path]
     """a folder with config.json, model.safetensors and a tokenizer; or hub:owner/name, with @revision if need be"""
     out: Path
     """the run folder to write, which must not be there yet"""

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
 
 
@@ -22,7 +21,7 @@ class Index:
     interrupted build leaves it as it was.
     """
 
-    data: tyro.conf.Positional[tuple[Path, ...]]
+    data: Positional[tuple[Path, ...]]
     """files, or folders that are looked through at any depth"""
     out: str
     """the folder of the index, or qdrant://HOST:PORT/COLLECTION"""

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional, Repeated
 
 
 @dataclass
@@ -19,9 +18,9 @@ class Inspect:
     anywhere; in Chinese with PELLUCID_LANG=zh. For example: pellucid inspect runs/demo --text "the cat sleeps ."
     """
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """a run folder"""
-    text: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    text: Repeated[tuple[str, ...]] = ()
     """a sentence to show attention for; give it again for more of them; three of the test data if left out"""
     out: Path | None = None
     """the folder to write; RUN/inspection if left out"""

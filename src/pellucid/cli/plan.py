@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import tyro
-
 from pellucid.cli.arguments import parse_with_overrides, read_config
+from pellucid.cli.fields import Positional
 from pellucid.cli.sizes import in_words, read_bytes, read_rate
 from pellucid.errors import ConfigError
 
@@ -29,7 +28,7 @@ class PlanCommand:
     Any configuration key can be given as --section.key value. For example: pellucid plan demo --memory 2GiB
     """
 
-    config: tyro.conf.Positional[str]
+    config: Positional[str]
     """a recipe's name (see `pellucid recipes`) or a YAML file"""
     memory: str | None = None
     """a memory that training should fit into, such as 8GiB or 600MB: says whether it does, and the largest batch"""

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 from pellucid.cli.serve import require_extra
 from pellucid.errors import ConfigError
 
@@ -23,7 +22,7 @@ class Play:
     Listens on this machine alone, without a limit on how often it is asked. For example: pellucid play runs/demo
     """
 
-    run: tyro.conf.Positional[tuple[Path, ...]]
+    run: Positional[tuple[Path, ...]]
     """run folders; the first is shown first"""
     index: str | None = None
     """an index in which runs that read look for answers; see pellucid index"""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse_with_overrides, read_config, run_folder
+from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
 
 
@@ -20,7 +19,7 @@ class Prepare:
     configuration trained there finds all of it done. Any configuration key can be given as --section.key value.
     """
 
-    config: tyro.conf.Positional[str]
+    config: Positional[str]
     """a recipe's name (see `pellucid recipes`), a YAML file, or a run folder"""
     out: Path | None = None
     """the run folder, the same for all processes and for train"""

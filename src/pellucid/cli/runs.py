@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ class Runs:
     """List the runs in a folder: task, state, updates, the validation score of the weights in use, size, date; and the
     cache that all runs share. `pellucid runs clean --help` says how to free disk."""
 
-    folder: tyro.conf.Positional[Path] = Path("runs")
+    folder: Positional[Path] = Path("runs")
     """the folder of runs, looked through at any depth; or one run"""
     json: bool = False
     """print them as JSON"""
@@ -33,7 +32,7 @@ class Clean:
     the optimizer beside all but the newest, leftovers of processes that were killed, starts that failed. What loads,
     evaluates or resumes a run stays. Says all of it first, and asks."""
 
-    folder: tyro.conf.Positional[Path] = Path("runs")
+    folder: Positional[Path] = Path("runs")
     """the folder of runs, looked through at any depth; or one run"""
     cache: bool = False
     """empty the cache that all runs share, in place of cleaning runs; what is needed again is made again"""

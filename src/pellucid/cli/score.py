@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
 
 
@@ -16,7 +15,7 @@ class Score:
     """How probable given targets are: for each line the log-probability in nats and its mean over tokens (eos
     included), with a tab between."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """a run folder"""
     source: Path
     """a text file; - is standard input"""

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import tyro
-
 from pellucid.cli.arguments import parse
+from pellucid.cli.fields import Positional
 from pellucid.cli.passages import marked_lines, plain
 from pellucid.errors import ConfigError
 
@@ -23,9 +22,9 @@ class Search:
     passage that says the same in other words is not found. For example: pellucid search idx "who built the bridge?"
     """
 
-    index: tyro.conf.Positional[str]
+    index: Positional[str]
     """the folder of the index, or qdrant://HOST:PORT/COLLECTION"""
-    question: tyro.conf.Positional[str] = "-"
+    question: Positional[str] = "-"
     """what is looked for; one a line of standard input if left out"""
     k: int = 5
     """the most passages that are shown"""

@@ -7,9 +7,8 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse_with_overrides, refuse_other_keys
+from pellucid.cli.fields import Positional, Repeated
 from pellucid.errors import ConfigError
 
 
@@ -21,9 +20,9 @@ class Serve:
     Search options as --decode.key value hold for all runs: beam_size, length_penalty, max_length, precision and others.
     """
 
-    run: tyro.conf.Positional[tuple[Path, ...]]
+    run: Positional[tuple[Path, ...]]
     """run folders; several make several pairs of languages"""
-    languages: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    languages: Repeated[tuple[str, ...]] = ()
     """the languages of a run, such as en-de; once for each run, in their order; those that it was trained with if left
     out"""
     index: str | None = None

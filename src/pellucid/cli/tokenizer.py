@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from pellucid.cli.arguments import parse, parse_with_overrides, read_config
 from pellucid.cli.chinese import told
+from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
 
 
@@ -17,7 +16,7 @@ from pellucid.errors import ConfigError
 class TrainTokenizer:
     """Train a tokenizer alone, from a configuration's data; use it in a run with --tokenizer.path DIR."""
 
-    config: tyro.conf.Positional[str]
+    config: Positional[str]
     """a recipe's name or a YAML file; any key can be given as --section.key value"""
     out: Path
     """the folder to write"""
@@ -27,7 +26,7 @@ class TrainTokenizer:
 class ShowTokenizer:
     """How a tokenizer cuts text: each line of --text or standard input as pieces and ids, and back again."""
 
-    folder: tyro.conf.Positional[Path]
+    folder: Positional[Path]
     """a tokenizer's folder, or a run's"""
     text: str | None = None
     """one line of text; standard input if left out"""

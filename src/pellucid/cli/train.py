@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from pellucid.cli.arguments import parse_with_overrides, read_config, run_folder
+from pellucid.cli.fields import Positional
 from pellucid.config import RunConfig
 from pellucid.config.mapping import to_mapping
 from pellucid.config.strict_yaml import as_yaml
@@ -31,7 +30,7 @@ class Train:
     --data.train.source train.en --data.train.target train.de. `--dry-run` shows them all.
     """
 
-    config: tyro.conf.Positional[str]
+    config: Positional[str]
     """a recipe's name (see `pellucid recipes`), a YAML file, or a run folder"""
     out: Path | None = None
     """the run folder; runs/NAME if left out, or the one that was given"""

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import random
-import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +43,7 @@ def claimed(path: Path) -> Iterator[bool]:
         if is_ours:
             with contextlib.suppress(OSError):  # the disk is full: only the name is missing
                 os.ftruncate(handle, 0)
-                os.write(handle, f"{socket.gethostname()}, process {os.getpid()}\n".encode())
+                os.write(handle, f"{os.uname().nodename}, process {os.getpid()}\n".encode())
         yield is_ours
     finally:
         _held.discard(handle)

@@ -39,8 +39,10 @@ class Opening:
         length, more = self.beginning.walk(tokens)
         if more is not None:  # the maximum length came first
             return self.text
-        spelled = sum(len(self._speller.spellings[token]) for token in tokens[:length])
         decode = self._speller.tokenizer.decode
+        if length == 0:  # nothing was asked for
+            return self.text + decode(tokens)
+        spelled = sum(len(self._speller.spellings[token]) for token in tokens[:length])
         begun = len(decode(tokens[:length])) - max(0, spelled - self._ahead)
         return self.text + decode(tokens)[begun:]
 
