@@ -9,7 +9,7 @@ randomisation: Riezler and Maxwell (2005), "On Some Pitfalls in Automatic Evalua
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import final
 
@@ -68,6 +68,8 @@ class SentenceStatistics:
     tested: Score | None = None
     sources: NDArray[np.int64] | None = None
     is_smooth: bool = True
+    resampled: dict[tuple[int, int], Sums] = field(default_factory=dict, init=False, repr=False)
+    """what `resampled_scores` has found, by the number of resamples and the seed"""
 
     def __post_init__(self) -> None:
         if self.statistics.ndim != 2 or len(self.statistics) == 0:
@@ -142,22 +144,18 @@ def resampled_scores(metric: SentenceStatistics, resamples: int = DEFAULT_RESAMP
     Raises:
         ValueError: if `resamples` is below 1.
     """
-    scores: NDArray[np.float64] = _resampled([metric], resamples, seed)[0]
-    return scores
-
-
-def _resampled(metrics: Sequence[SentenceStatistics], resamples: int, seed: int) -> NDArray[np.float64]:
-    """The same of some metrics of as many sources: [metrics, resamples]."""
     if resamples < 1:
         raise ValueError(f"a bootstrap needs at least one resample, got {resamples}")
-    generator, n = np.random.default_rng(seed), len(metrics[0].by_source)
-    known = [(metric.by_source, metric.tested or metric.score) for metric in metrics]
-    scores = np.empty((len(metrics), resamples))
-    for i in range(resamples):
-        # How often each source was drawn: [G] @ [G, k] is the resample's sum, without a [resamples, G, k] table.
-        drawn = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
-        scores[:, i] = [score(drawn @ sums) for sums, score in known]
-    return scores
+    if (resamples, seed) not in metric.resampled:  # it takes long, and each run is compared with all others
+        generator, score, n = np.random.default_rng(seed), metric.tested or metric.score, len(metric.by_source)
+        scores = np.empty(resamples)
+        for i in range(resamples):
+            # How often each source was drawn: [G] @ [G, k] is the resample's sum, without a [resamples, G, k] table.
+            drawn = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
+            scores[i] = score(drawn @ metric.by_source)
+        scores.flags.writeable = False
+        metric.resampled[resamples, seed] = scores
+    return metric.resampled[resamples, seed]
 
 
 def paired_bootstrap(a: SentenceStatistics, b: SentenceStatistics, names: tuple[str, str] = ("a", "b"),
@@ -175,8 +173,7 @@ def paired_bootstrap(a: SentenceStatistics, b: SentenceStatistics, names: tuple[
     """
     _check_paired(a, b, names)
     difference, tested, n = corpus_score(a) - corpus_score(b), abs(_tested(a) - _tested(b)), len(a.by_source)
-    of_a, of_b = _resampled([a, b], resamples, seed)
-    resampled = of_a - of_b
+    resampled = resampled_scores(a, resamples, seed) - resampled_scores(b, resamples, seed)
     if n == 1:
         return Comparison(a.name, names[0], names[1], difference, 1.0)
     moved = math.sqrt(n / (n - 1)) * critical_value(n - 1) / NORMAL * np.abs(resampled - resampled.mean())
