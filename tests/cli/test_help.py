@@ -9,12 +9,14 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pellucid.cli import _FLAGS, _MODULES, _STEPS, VERBS
 from pellucid.cli.chinese import sentences
+from pellucid.cli.fields import arguments_of
 from pellucid.cli.help import SHOW, paragraphs_of, said_of, wrapped
 from pellucid.language import columns
 
@@ -123,6 +125,13 @@ def processor_seconds() -> float:
     """Of the processes that have ended so far."""
     used = os.times()
     return used.children_user + used.children_system
+
+
+def test_every_flag_is_on_a_page() -> None:
+    root = Path(__file__).resolve().parents[2]
+    text = "".join(path.read_text(encoding="utf-8") for path in [root / "README.md", *(root / "docs").glob("*.md")])
+    flags = {one.called for kind in KINDS.values() for one in arguments_of(kind) if not one.is_place}
+    assert [flag for flag in sorted(flags) if not re.search(rf"{flag}(?![\w-])", text)] == []
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -27,10 +27,10 @@ class Evaluate:
     target: Path | None = None
     """… and its references (or labels), line for line"""
     score: str | None = None
-    """that several runs are tested by; chosen by the task: chrf, accuracy of classifiers, exact where lines are numbers
-    of a generated task; with _lowercase where a run writes lower case"""
+    """that several runs are tested by; chosen by the task: chrf, accuracy of classifiers, f1 of readers, exact where
+    lines are numbers of a generated task; with _lowercase where a run writes lower case"""
     without: tuple[Literal["chrf", "ter", "meteor", "exact"], ...] = ()
-    """scores to leave out: TER of long lines that are wrong takes minutes"""
+    """scores to leave out, behind the runs: TER of long lines that are wrong takes minutes"""
     index: str | None = None
     """of runs that read: an index that answers are looked for in, too, beside each question's own passage"""
     k: int = 5

@@ -30,7 +30,7 @@ class Generate:
     """Text to text, one line in, one line out; an empty line for an empty line.
 
     Further search options as --decode.key value: temperature, top_k, top_p, seed, min_length, max_length,
-    length_penalty, no_repeat_ngram, batch_tokens, precision, exact.
+    length_penalty, no_repeat_ngram, from_passages, batch_tokens, precision, exact.
     """
 
     run: Positional[Path]

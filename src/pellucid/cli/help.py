@@ -62,7 +62,7 @@ def said_of(kind: Any) -> dict[str, str]:
 
 def _left_out(default: Any) -> str:
     """What is said of a default that says something."""
-    return "" if default in (dataclasses.MISSING, None, False, ()) else told("; {} if left out").format(default)
+    return "" if default in (dataclasses.MISSING, None, False, (), "-") else told("; {} if left out").format(default)
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -16,9 +16,9 @@ from pellucid.errors import ConfigError
 class Index:
     """An index of your documents, in which pellucid search finds passages. For example: pellucid index docs --out idx
 
-    A document is a .txt or .md file, a record of a .jsonl file with text and, if you like, id and title, or a paragraph
-    of a .json file in SQuAD's layout. An index that is there already is replaced when the new one is whole; an
-    interrupted build leaves it as it was.
+    A document is a .txt or .md file, a record of a .jsonl file with text and, if you like, id and title, of a .json
+    file that is a list of such, or a paragraph of one in SQuAD's layout. An index that is there already is replaced
+    when the new one is whole; an interrupted build leaves it as it was.
     """
 
     data: Positional[tuple[Path, ...]]

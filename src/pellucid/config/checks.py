@@ -126,7 +126,8 @@ def refuse_readers(config: RunConfig, verb: str, where: str) -> None:
     """
     if config.task == "reading":
         raise ConfigError(f"pellucid {verb} does not know readers", where=where, why="the task is reading",
-                          fix="pellucid train, doctor, evaluate and answer do")
+                          fix="pellucid train, prepare, doctor, evaluate, answer, serve, play, diff and "
+                              "export --to run do")
 
 
 def _check_reading(config: RunConfig) -> None:

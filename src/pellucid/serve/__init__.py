@@ -1,1 +1,1 @@
-"""Who can ask it over HTTP? LibreTranslate's API and our own, one thread that decodes, limits that are on, a page."""
+"""Who can ask it over HTTP? LibreTranslate's API and our own, threads that decode, limits that are on, a page."""

@@ -51,7 +51,7 @@ class Metrics:
                 ("queue_seconds", "gauge", "predicted time until what waits is decoded", queue.predicted),
                 ("batches_total", "counter", "batches that were decoded", queue.batches),
                 ("texts_total", "counter", "texts that were decoded", queue.texts),
-                ("decoding_seconds_total", "counter", "time that the decoding thread has worked", queue.seconds)):
+                ("decoding_seconds_total", "counter", "time that the decoding threads have worked", queue.seconds)):
             yield from _head(name, kind, told)
             yield f"pellucid_{name} {value:.6g}"
         yield from _head("requests_total", "counter", "requests that were answered, by path and status")

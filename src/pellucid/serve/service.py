@@ -1,4 +1,4 @@
-"""What the routes of a server share: the runs, the thread that decodes, the limits, and whether it is about to go."""
+"""What the routes of a server share: the runs, the threads that decode, the limits, and whether it is about to go."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _needs_torch(ask: Ask) -> bool:
 
 
 def _import_torch() -> None:
-    """Beside the event loop and the thread that decodes: it takes a second, the first time."""
+    """Beside the event loop and the threads that decode: it takes a second, the first time."""
     import torch  # noqa: F401
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # a, b, c: they bring small σ up soonest, and leave each within 0.68 to 1.13
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # a, b, c: they bring small σ up soonest, and leave those above 0.01 near 1
 ITERATIONS = 5
 RMS = 0.2  # of a step of rate 1: about what Adam's steps have, so that one rate serves both
 
