@@ -56,6 +56,7 @@ def test_what_is_left_out_is_what_the_field_says() -> None:
     ("--beam_size 4", Many((), beam_size=4)),
     ("--name=--json", Many((), name="--json")),
     ("--name=a_b=c", Many((), name="a_b=c")),
+    ("--text --snake_case␣word", Many((), text=("--snake_case word",))),
     ("--name=", Many((), name="")),
     ("--text a --json --text b", Many((), text=("a", "b"), json=True)),
     ("--without chrf ter --k 1", Many((), k=1, without=("chrf", "ter"))),
@@ -64,7 +65,7 @@ def test_what_is_left_out_is_what_the_field_says() -> None:
     ("- -1", Many((Path("-"), Path("-1")))),
 ])
 def test_words(words: str, found: Many) -> None:
-    assert parse(Many, "p", words.split()) == found
+    assert parse(Many, "p", [word.replace("␣", " ") for word in words.split()]) == found
 
 
 @given(st.permutations([["a"], ["b"], ["--k", "7"], ["--json"], ["--text", "x y"], ["--name=--z"]]))

@@ -16,6 +16,7 @@ from pellucid.config import DecodeConfig, ModelConfig
 from pellucid.engine import graphed_step
 from pellucid.engine.engines import Engines
 from pellucid.engine.graphed_step import GraphedStep, in_bf16
+from pellucid.errors import NumericalError
 from pellucid.kernels import gpu
 from pellucid.model.build import build
 from pellucid.model.stepper import TransformerStep
@@ -63,6 +64,35 @@ def test_recorded_steps_are_kept_for_the_next_batch() -> None:
     assert {sizes[:2] for sizes in step._known} == {(8, 8)}
 
 
+@pytest.mark.parametrize(("sentences", "left"), [(2, [1]), (4, [2]), (4, [0, 3]), (6, [1, 2, 5])])
+def test_where_few_sentences_are_left_their_beams_see_their_sources(sentences: int, left: list[int]) -> None:
+    """Their rows may be as many as the sentences were: then they move within the same memory."""
+    model = build(SMALL, 30, 30).eval()
+    source = torch.randint(4, 30, (sentences, 7))
+    rows = torch.tensor(left, device="cpu").repeat_interleave(2)
+    first, second = torch.randint(4, 30, (sentences,)), torch.randint(4, 30, (len(rows),))
+    found = []
+    with torch.no_grad():
+        for step in (TransformerStep(model), GraphedStep(model, "fp32", 2)):
+            state: Any = step.step(step.start((source, None)), first)[1]
+            found.append(step.step(step.select(state, rows), second)[0].clone())
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-5)
+
+
+def test_what_is_no_number_stays_in_its_own_batch() -> None:
+    model = build(SMALL, 30, 30).eval()
+    model.source_embedding.weight.data[29] = torch.nan
+    step, options = GraphedStep(model, "fp32", 2), SearchOptions(beam_size=2, max_length=9)
+
+    def searched(*ids: int) -> Any:
+        return search(step, (torch.tensor([ids]), None), 1, options, Specials())[0][0].tokens
+
+    expected = searched(5, 6, 7)
+    with pytest.raises(NumericalError):
+        searched(5, 29, 7, 8, 9, 10)
+    assert searched(5, 6, 7) == expected
+
+
 def test_a_copy_in_bf16_leaves_the_model_as_it_is() -> None:
     model = build(SMALL, 30, 30, shared=True)
     made = in_bf16(model)
@@ -77,22 +107,44 @@ def test_steps_are_tried_before_they_are_used(monkeypatch: pytest.MonkeyPatch) -
     assert GraphedStep(model, "fp32", 1).fault is None
     assert GraphedStep(model, "bf16", 1).fault is None
 
-    def once() -> Callable[[graphed_step.Function], graphed_step.Function]:
-        def record(function: graphed_step.Function) -> graphed_step.Function:
+    def once() -> Callable[[gpu.Launch], gpu.Launch]:
+        def record(function: gpu.Launch) -> gpu.Launch:
             function()
             return lambda: None  # and nothing when it is launched
         return record
 
-    def never() -> Callable[[graphed_step.Function], graphed_step.Function]:
-        def record(function: graphed_step.Function) -> graphed_step.Function:
+    def never() -> Callable[[gpu.Launch], gpu.Launch]:
+        def record(function: gpu.Launch) -> gpu.Launch:
             raise RuntimeError("operation not permitted when stream is capturing\nsee more")
         return record
 
+    def nothing() -> Callable[[gpu.Launch], gpu.Launch]:
+        raise RuntimeError("no device")
+
+    monkeypatch.setattr(graphed_step, "recorder", nothing)
+    assert GraphedStep(model, "fp32", 1).fault == "nothing can be recorded here (no device)"
     monkeypatch.setattr(graphed_step, "recorder", once)
     assert GraphedStep(model, "fp32", 1).fault == "recorded steps give other logits"
     monkeypatch.setattr(graphed_step, "recorder", never)
     assert GraphedStep(model, "fp32", 1).fault == (
         "a step cannot be recorded (operation not permitted when stream is capturing)")
+
+
+def test_what_cannot_be_recorded_later_is_refused_and_plain_steps_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, engines = build(SMALL, 30, 30).eval(), Engines(is_held=True)
+    request = Request(lambda: model, SearchOptions(beam_size=2, max_length=6), DecodeConfig(), engines=engines)
+    sources = [np.array([5, 6, 7], np.int32)] * 3
+    plain = Decoder(request).search(sources, [()] * 3, [0, 1, 2])
+    monkeypatch.setattr(graphed_step, "against_recording", lambda model: None)
+    decoder = Decoder(request)
+    assert decoder.route.decoder == "graphed steps"
+
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(graphed_step, "Recorded", full)
+    found = decoder.search(sources, [()] * 3, [0, 1, 2])
+    assert [one[0].tokens for one in found] == [one[0].tokens for one in plain]
 
 
 def test_who_decodes_takes_them_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@ launched here again each time, with what a recording would know of it: places in
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -182,6 +183,35 @@ def test_what_cannot_be_recorded_is_launched_one_by_one(
     assert launch.fault == "it cannot be recorded (operation not permitted when stream is capturing)"
     for one, other in zip(one_by_one.parameters, at_once.parameters, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_what_failed_holds_no_memory_when_the_work_is_done_again() -> None:
+    """It may have failed for want of memory."""
+    launch, held = AtOnce(CPU, again), list[Any]()
+    launch._record = lambda function: function() or function
+
+    def work(x: Tensor) -> Tensor:
+        assert all(each() is None for each in held)
+        activations = x * 2
+        held.append(weakref.ref(activations))
+        if len(held) == 2:  # while it is recorded
+            raise RuntimeError("out of memory")
+        return activations.sum()
+
+    launch("work", work, [torch.ones(3)])
+    with pytest.warns(PellucidWarning, match="out of memory"):
+        assert float(launch("work", work, [torch.ones(3)])) == 6
+    assert len(held) == 3
+
+
+def test_what_does_not_know_of_new_random_numbers_is_recorded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch, recorded = AtOnce(CPU, again), list[int]()
+    launch._record = lambda function: recorded.append(1) or again(function)
+    for number in range(9):
+        if number == 5:
+            monkeypatch.setattr(gpu, "_renewed", gpu._renewed + 1)
+        launch("work", lambda x: x, [float(number)])
+    assert len(recorded) == 2
 
 
 def test_recording_is_tried_before_it_is_used() -> None:

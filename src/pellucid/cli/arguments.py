@@ -74,7 +74,7 @@ def _placed(words: list[str], program: str, arguments: Mapping[str, Argument]) -
 def _hyphenated(word: str) -> str:
     """--beam_size is --beam-size."""
     flag, equals, value = word.partition("=")
-    return flag.replace("_", "-") + equals + value if word.startswith("--") else word
+    return flag.replace("_", "-") + equals + value if word.startswith("--") and " " not in flag else word
 
 
 def _refusal(what: str, program: str, kind: Any, one: Argument) -> ConfigError:

@@ -18,6 +18,7 @@ from threading import Lock
 import torch
 from torch import Tensor, nn
 
+from pellucid.engine.frozen import Refusal
 from pellucid.kernels import gpu
 from pellucid.kernels.gpu import Launch, first_line, recorder
 from pellucid.model.decoder import LayerCache
@@ -115,27 +116,30 @@ class GraphedStep:
     """
 
     def __init__(self, model: Transformer, precision: str, beams: int) -> None:
-        self.model = in_bf16(model) if precision == "bf16" else model
-        self.turn = Lock()
+        self.model, self.turn = model, Lock()
         self._precision, self._beams = precision, beams
         self._known: dict[tuple[int, int, int], Recorded] = {}
-        self._record = recorder()
-        self.fault = self._fault()
+        try:
+            if precision == "bf16":
+                self.model = in_bf16(model)
+            self._record = recorder()
+            self.fault = self._fault()
+        except Refusal as refusal:
+            self.fault = str(refusal)
+        except RuntimeError as error:  # what CUDA raises
+            self.fault = f"nothing can be recorded here ({first_line(error)})"
         self._known.clear()  # of two rows, which was for that alone
 
     def _fault(self) -> str | None:
-        """What two of its steps show beside those of the modules: that they cannot be recorded, or give other logits
-        when they are launched again."""
+        """What two of its steps show beside those of the modules: that they give other logits when they are launched
+        again."""
         device = self.model.output.weight.device
         ids = torch.zeros(2, 3, dtype=torch.int64, device=device)
         plain, first, second = TransformerStep(self.model), ids[:, 0], ids[:, 0] + 1
-        try:
-            with torch.no_grad(), evaluating(self.model):
-                with products_in(self._precision, device):
-                    expected = plain.step(plain.step(plain.start((ids, None)), first)[1], second)[0]
-                found = self.step(self.step(self.start((ids, None)), first)[1], second)[0]
-        except RuntimeError as error:  # what CUDA raises, and what cannot be recorded
-            return f"a step cannot be recorded ({first_line(error)})"
+        with torch.no_grad(), evaluating(self.model):
+            with products_in(self._precision, device):
+                expected = plain.step(plain.step(plain.start((ids, None)), first)[1], second)[0]
+            found = self.step(self.step(self.start((ids, None)), first)[1], second)[0]
         is_close = (found - expected).abs().max() <= _CLOSE * expected.std()
         return None if is_close else "recorded steps give other logits"
 
@@ -146,7 +150,8 @@ class GraphedStep:
             state = self.model.start(ids, real)
         rows = torch.arange(len(ids), device="cpu")
         recorded = self._recorded(state.caches, len(ids), ids.shape[1], 1)
-        recorded.real_source.zero_()
+        for held in (recorded.real_source, *recorded.held()):  # a weight of 0 does not undo what was no number there
+            held.zero_()
         recorded.real_source[: len(ids), : ids.shape[1]] = True if real is None else real
         for cache, filled in zip(recorded.caches, state.caches, strict=True):
             for held, new in zip(cache.source.read(), filled.source.read(), strict=True):
@@ -185,21 +190,34 @@ class GraphedStep:
         """These rows of the recorded step, in another one that has room for them and for one more token."""
         old = state.recorded
         new = self._recorded(old.caches, len(rows), old.source, state.length + 1)
-        new.real_source.zero_()
         there = rows.to(old.tokens.device)
-        new.real_source[: len(rows)] = old.real_source[there]
+        real = old.real_source[there]  # both may be the same one: what is read is read before it is written
+        new.real_source.zero_()
+        new.real_source[: len(rows)] = real
         for to, of in zip(new.held(), old.held(), strict=True):
             width = min(to.shape[2], of.shape[2])
-            to[: len(rows), :, :width] = of[there, :, :width]
+            kept = of[there, :, :width]
+            to.zero_()
+            to[: len(rows), :, :width] = kept
         return GraphedState(new, torch.arange(len(rows), device="cpu"), state.length, beams)
 
     def _recorded(self, like: tuple[LayerCache, ...], rows: int, source: int, target: int) -> Recorded:
-        """One that has room for so many: made, if there is none yet."""
+        """One that has room for so many: made, if there is none yet.
+
+        Raises:
+            Refusal: it cannot be recorded.
+        """
         sizes = (_power_of_two(rows), -(-source // _SOURCE) * _SOURCE, max(_TARGET, _power_of_two(target)))
         if sizes not in self._known:
             if len(self._known) == _MOST:
                 self._known.clear()
-            self._known[sizes] = Recorded(self.model, like, *sizes, self._precision, self._record)
+            fault = ""
+            try:
+                self._known[sizes] = Recorded(self.model, like, *sizes, self._precision, self._record)
+            except RuntimeError as error:
+                fault = first_line(error)
+            if fault:  # here, where the memory of what failed is free again
+                raise Refusal(f"a step cannot be recorded ({fault})")
         return self._known[sizes]
 
 

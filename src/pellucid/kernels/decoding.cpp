@@ -199,9 +199,9 @@ struct Ranked {
     }
 
     void finish(const Wanted &wanted) {
-        float log_sum = wanted.probabilities ? highest + __builtin_logf(sum) : no_number;
+        float log_sum = wanted.probabilities ? __builtin_logf(sum) : no_number;
         for (i64 j = kept; j < wanted.count; j++) best[j] = -__builtin_inff(), id[j] = 0;
-        for (i64 j = 0; j < wanted.count; j++) best[j] -= log_sum;
+        for (i64 j = 0; j < wanted.count; j++) best[j] = best[j] - (wanted.probabilities ? highest : 0) - log_sum;
     }
 };
 

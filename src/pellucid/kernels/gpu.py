@@ -10,6 +10,7 @@ import functools
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any, TypeVar, cast
 
 import torch
@@ -24,6 +25,8 @@ _VARIANTS = 64  # of a compiled function: sides of up to 128 tokens or more, wit
 _CLOSE = {torch.float32: 1e-4, torch.bfloat16: 3e-2}  # two ways to compute it, of numbers around 1
 _MANY = 2 * 10**8  # logits
 _is_used = False
+_recording = Lock()  # whoever waits for a GPU while another thread records on it spoils what is recorded
+_renewed = 0
 
 
 def use(wanted: bool, device: torch.device) -> str:
@@ -106,32 +109,54 @@ def recorder() -> Callable[[Launch], Launch]:
 
     All that is recorded shares its memory: to be launched one after the other.
     """
-    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has no types there
+    pool = torch.cuda.graph_pool_handle()
 
     def record(function: Launch) -> Launch:
-        graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize()
-        free, whole = torch.cuda.mem_get_info()
-        if free < whole / 2:
-            torch.cuda.empty_cache()  # what is recorded cannot take the memory of what was computed before
-        with torch.cuda.stream(stream):
-            graph.capture_begin(pool, capture_error_mode="thread_local")
-            try:
-                function()
-                graph.capture_end()
-            except BaseException:
-                with contextlib.suppress(RuntimeError):
-                    graph.capture_end()
-                generator = torch.cuda.default_generators[torch.cuda.current_device()]
-                generator.graphsafe_set_state(generator.clone_state())  # which takes itself for one that is recorded
-                raise
-        return graph.replay
+        with _recording:
+            torch.cuda.synchronize()
+            free, whole = torch.cuda.mem_get_info()
+            if free < whole / 2:
+                torch.cuda.empty_cache()  # what is recorded cannot take the memory of what was computed before
+            with torch.cuda.stream(_recording_stream()):
+                return _graph_of(function, pool).replay
 
     def anything() -> None:
         torch.zeros(1, device="cuda")
 
     first = [record(anything)]  # to be kept: a pool of which no graph is left cannot be used again
     return lambda function: record(function) if first else function
+
+
+@functools.cache
+def _recording_stream() -> torch.cuda.Stream:
+    """One for all that is recorded: each has memory of its own for its products."""
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has no types there
+
+
+def _graph_of(function: Launch, pool: Any) -> torch.cuda.CUDAGraph:
+    """What is launched, in the memory of a pool."""
+    global _renewed
+    graph, device = torch.cuda.CUDAGraph(), torch.cuda.current_device()
+    graph.capture_begin(pool, capture_error_mode="thread_local")
+    try:
+        function()
+        graph.capture_end()
+    except BaseException:
+        try:
+            graph.capture_end()
+        except RuntimeError:  # what was recorded is void, and memory is still taken for it
+            with contextlib.suppress(RuntimeError):
+                torch._C._cuda_endAllocateToPool(device, pool)
+        generator = torch.cuda.default_generators[device]
+        generator.graphsafe_set_state(generator.clone_state())  # which takes itself for one that is recorded
+        _renewed += 1
+        raise
+    return graph
+
+
+def renewed() -> int:
+    """How often random numbers have got a state of which what was recorded before does not know."""
+    return _renewed
 
 
 @contextlib.contextmanager
@@ -141,6 +166,7 @@ def repeatable(device: torch.device) -> Iterator[None]:
         yield
         return
     before = torch.is_deterministic_algorithms_warn_only_enabled(), torch.are_deterministic_algorithms_enabled()
+    fills = torch._C._get_deterministic_fill_uninitialized_memory()
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch._C._set_deterministic_fill_uninitialized_memory(False)
     with warnings.catch_warnings():
@@ -149,3 +175,4 @@ def repeatable(device: torch.device) -> Iterator[None]:
             yield
         finally:
             torch.use_deterministic_algorithms(before[1], warn_only=before[0])
+            torch._C._set_deterministic_fill_uninitialized_memory(fills)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pellucid.errors import PellucidWarning
-from pellucid.kernels.gpu import Launch, first_line, recorder
+from pellucid.kernels.gpu import Launch, first_line, recorder, renewed
 
 Input = Tensor | float | None
 Work = Callable[..., Any]  # of tensors, what it is given: a tensor or None
@@ -66,7 +66,7 @@ class AtOnce(OneByOne):
         super().__init__(device)
         self.fault: str | None = None
         self._known: dict[Hashable, _Recorded | None] = {}  # None: computed once
-        self._record = record
+        self._record, self._renewed = record, renewed()
         try:
             self._record = record or recorder()
             fault = self._trial()
@@ -80,17 +80,23 @@ class AtOnce(OneByOne):
         sizes = ((each.shape, each.dtype) if isinstance(each, Tensor) else each is None for each in inputs)
         if self._record is None or key is None:
             return work(*self._placed(inputs))
+        if self._renewed != renewed():  # by a recording of somebody else that failed
+            self._known.clear()
+            self._renewed = renewed()
         if (key := (key, *sizes)) not in self._known:
             if len(self._known) == MOST:
                 self._known.clear()
             self._known[key] = None
             return work(*self._placed(inputs))
+        fault = ""
         if (known := self._known[key]) is None:
             try:
                 known = self._known[key] = _Recorded(work, self._placed(inputs), self._record)
             except Exception as error:
-                self._give_up(f"it cannot be recorded ({first_line(error)})")
-                return self(key, work, inputs)
+                fault = f"it cannot be recorded ({first_line(error)})"
+        if known is None:  # here, where the memory of what failed is free again
+            self._give_up(fault)
+            return work(*self._placed(inputs))
         return known(inputs)
 
     def add_gradients(self, loss: Tensor, parameters: Sequence[Tensor]) -> None:
