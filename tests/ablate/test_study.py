@@ -87,7 +87,7 @@ def test_what_a_study_gives_counts_whatever_stands_in_for_it_in_the_recipe(study
 
 
 def test_flags_hold_for_all_cells_and_factors_stand_above_them(study: Make) -> None:
-    made = study(flags={"model": {"d_ff": 8, "dropout": 0.3}})
+    made = study(flags={"model": {"d_ff": 8, "dropout": 0.3}})  # a bundle sets d_ff, another does not
     assert {cell.config.model.dropout for cell in cells_of(made)} == {0.3}
     assert [cell.config.model.d_ff for cell in cells_of(made)] == [8, 48, 8, 48]
 

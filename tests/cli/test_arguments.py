@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.cli.arguments import parse
+from pellucid.cli.arguments import parse, split_overrides
 from pellucid.cli.fields import Positional, Repeated, arguments_of
 from pellucid.errors import ConfigError
 
@@ -60,6 +60,8 @@ def test_what_is_left_out_is_what_the_field_says() -> None:
     ("--name=", Many((), name="")),
     ("--text a --json --text b", Many((), text=("a", "b"), json=True)),
     ("--without chrf ter --k 1", Many((), k=1, without=("chrf", "ter"))),
+    ("--without chrf --without ter", Many((), without=("chrf", "ter"))),
+    ("-- --help", Many((Path("--help"),))),
     ("--k 1 --k 2", Many((), k=2)),
     ("--json -- --k", Many((Path("--k"),), json=True)),
     ("- -1", Many((Path("-"), Path("-1")))),
@@ -100,6 +102,24 @@ def test_what_means_nothing_is_refused_by_name(kind: type[Any], words: str, what
     assert what in told.value.what
     assert fix in told.value.fix
     assert told.value.where == "p"
+
+
+@pytest.mark.parametrize("words", [
+    ["", "--index", "i"], ["a", "--index", "i", "--out", ""], ["a", "--index", "i", "--out="]])
+def test_an_empty_path_is_not_the_current_folder(words: list[str]) -> None:
+    @dataclass
+    class Written(One):
+        """One more."""
+
+        out: Path | None = None
+        """a file"""
+
+    with pytest.raises(ConfigError, match="empty"):
+        parse(Written, "p", words)
+
+
+def test_keys_behind_two_hyphens_are_words() -> None:
+    assert split_overrides(["a", "--seed", "3", "--", "--seed", "4"]) == (["a", "--", "--seed", "4"], {"seed": 3})
 
 
 def test_how_they_are_shown() -> None:

@@ -53,6 +53,20 @@ def test_a_score_that_takes_long_can_be_left_out(cli: Any, run: Path, copy: Path
     assert "compared by" in cli("evaluate", run, copy, "--score", "ter", "--without", "ter").err
 
 
+def test_a_score_is_left_out_of_a_single_run_whichever_it_would_be_compared_by(cli: Any, run: Path) -> None:
+    (scores,) = report(cli("evaluate", run, "--json", "--without", "chrf", "--without", "ter"))["runs"]
+    assert not {"ter", "chrf"} & scores.keys()
+
+
+def test_examples_without_a_label_are_left_out_and_counted(cli: Any, classifier: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts").write_text("1 2\n3 3\n4 5\n")
+    labels = json.loads((classifier / "tokenizer" / "tokenizer.json").read_text())["labels"]
+    (tmp_path / "labels").write_text(f"{labels[0]}\n\n{labels[1]}\n")
+    done = cli("evaluate", classifier, "--source", tmp_path / "texts", "--target", tmp_path / "labels", "--json")
+    assert report(done)["runs"][0]["n"] == 2
+    assert "1 of 3 examples have no label, and are not scored" in done.err
+
+
 def test_a_classifier(cli: Any, classifier: Path) -> None:
     (scores,) = report(cli("evaluate", classifier, "--json"))["runs"]
     assert scores.keys() >= CLASSIFICATION

@@ -97,7 +97,7 @@ def test_a_damaged_run_is_not_copied(cli: Any, copy: Path, tmp_path: Path) -> No
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
     cli("export", copy, "--to", "run", "--out", out).says(4, "damaged", str(weights))
     (copy / "best.json").unlink()
-    cli("export", copy, "--to", "run", "--out", out).says(4, "no checkpoint yet")
+    cli("export", copy, "--to", "run", "--out", out).says(4, "weights are in use yet")
     cli("export", tmp_path / "none", "--to", "run", "--out", out).says(4, "no such run folder")
     assert not out.exists()
     assert not list(tmp_path.glob(".tmp-*"))

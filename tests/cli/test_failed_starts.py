@@ -27,9 +27,16 @@ def test_nothing_is_left(cli: Any, tiny: Path, tmp_path: Path, words: list[str])
 
 
 def test_what_was_there_stays(cli: Any, tiny: Path, tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text("mine")
-    cli("train", tiny, "--out", tmp_path, "--tokenizer.path", "none").says(4)
-    assert (tmp_path / "note.txt").read_text() == "mine"
+    """A folder that no run was begun in is not written to, whatever its files are called."""
+    mine = {"config.yaml": tiny.read_text(), "data.json": "[]", "README.md": "mine", "tokenizer/manifest.json": "{}"}
+    for name, text in mine.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for words in (["train", tiny], ["train", tmp_path], ["prepare", tiny], ["train", tiny, "--tokenizer.path", "none"]):
+        cli(*words, *([] if words[1] == tmp_path else ["--out", tmp_path])).says(
+            2, "no run's, and is not empty", str(tmp_path), "README.md, config.yaml, data.json, tokenizer")
+    assert {path.relative_to(tmp_path).as_posix(): path.read_text()
+            for path in tmp_path.rglob("*") if path.is_file()} == mine
 
 
 def test_what_was_trained_stays(cli: Any, copy: Path, tiny: Path) -> None:

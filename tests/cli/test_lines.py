@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import random
 import shutil
@@ -85,6 +86,14 @@ def test_a_byte_order_mark_is_no_text(cli: Any, run: Path, tmp_path: Path) -> No
 
 def test_generate_and_translate_are_one(cli: Any, run: Path) -> None:
     assert cli("generate", run, stdin=SOURCES).out == cli("translate", run, stdin=SOURCES).out
+
+
+def test_a_packed_file_is_packed(cli: Any, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("1 2 3\n\n4 5\n")
+    for name in ("plain", "one.gz", "other.gz"):
+        assert cli("translate", run, "--input", tmp_path / "in", "--output", tmp_path / name).code == 0
+    assert gzip.decompress((tmp_path / "one.gz").read_bytes()) == (tmp_path / "plain").read_bytes()
+    assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "other.gz").read_bytes()
 
 
 def test_n_best(cli: Any, run: Path) -> None:

@@ -140,6 +140,30 @@ def test_folders_that_are_no_runs(cli: Any, verb: str, tmp_path: Path) -> None:
     cli(verb, tmp_path, stdin="").says(4, "not a run folder", str(tmp_path))
 
 
+@pytest.mark.parametrize("content", ["{", "[]", None])
+def test_what_names_the_best_weights_is_written_anew(cli: Any, copy: Path, tiny: Path, content: str | None) -> None:
+    before = (copy / "best.json").read_bytes()
+    (copy / "best.json").unlink()
+    if content is not None:
+        (copy / "best.json").write_text(content)
+    assert cli("train", tiny, "--out", copy).code == 0
+    assert (copy / "best.json").read_bytes() == before
+
+
+def test_where_the_best_weights_are_damaged_those_that_are_left_serve(cli: Any, tiny: Path, tmp_path: Path) -> None:
+    words = ("train", tiny, "--out", tmp_path / "run", "--train.learning_rate", "1e-30")  # the first is the best
+    assert cli(*words).code == 0
+    best = json.loads((tmp_path / "run" / "best.json").read_text())["checkpoint"]
+    last = json.loads((tmp_path / "run" / "last.json").read_text())["checkpoint"]
+    assert best != last
+    weights = tmp_path / "run" / "checkpoints" / best / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    again = cli(*words)
+    assert (again.code, "the best checkpoint is lost" in again.err) == (0, True), again.err
+    assert json.loads((tmp_path / "run" / "best.json").read_text())["checkpoint"] == last
+    assert cli("translate", tmp_path / "run", stdin="1 2 3\n").code == 0
+
+
 def test_a_run_without_a_checkpoint(cli: Any, copy: Path) -> None:
     (copy / "best.json").unlink()
-    cli("translate", copy, stdin="1\n").says(4, "no checkpoint yet", "pellucid train")
+    cli("translate", copy, stdin="1\n").says(4, "weights are in use yet", "pellucid train")

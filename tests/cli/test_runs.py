@@ -152,6 +152,14 @@ def test_cleaning_an_interrupted_run_changes_no_bit_of_its_end(cli: Any, tiny: P
                 == (left / "checkpoints" / name / "model.safetensors").read_bytes())
 
 
+def test_of_runs_without_weights_in_use_and_of_slim_copies_the_truth_is_told(cli: Any, copy: Path, tmp_path: Path,
+                                                                             ) -> None:
+    assert cli("export", copy, "--to", "run", "--out", tmp_path / "slim").code == 0
+    assert "stays as it is" not in cli("runs", "clean", tmp_path / "slim", "--dry-run").out
+    (copy / "best.json").unlink()
+    assert "none of its weights are in use yet" in cli("runs", "clean", copy, "--dry-run").out
+
+
 def test_leftovers_and_failed_starts_go(cli: Any, started: Path, copy: Path, tmp_path: Path) -> None:
     left = [copy / f".tmp-{'a' * 32}-best.json", copy / "checkpoints" / f".tmp-{'b' * 32}-step-00000032",
             tmp_path / f".tmp-{'c' * 32}-slim"]

@@ -65,6 +65,34 @@ def test_an_unknown_verb_names_the_nearest(cli: Any, verb: str, meant: str) -> N
     cli(verb, "x").says(2, repr(verb), f"did you mean {meant}?")
 
 
+def test_parts_of_ones_own_may_be_named_before_the_verb(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("print('imported')")
+    for words in (["--import", tmp_path / "own.py"], [f"--import={tmp_path / 'own.py'}"]):
+        shown = cli(*words, "recipes", "--json")
+        assert shown.code == 0
+        assert shown.out.startswith("imported\n[")
+    cli("--import").says(2, "there is no verb")
+
+
+@pytest.mark.parametrize("words", [["translate"], ["score", "--source", "-", "--target", "{}"]])
+def test_the_wrong_verb_is_told_though_nothing_was_asked(cli: Any, classifier: Path, run: Path, tmp_path: Path,
+                                                         words: list[str]) -> None:
+    (tmp_path / "empty").touch()
+    cli(words[0], classifier, *(word.format(tmp_path / "empty") for word in words[1:])).says(2, "classify")
+    cli("classify", run).says(2, "translate")
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["evaluate", "{}", "--k", "3"], "--k changes nothing"),
+    (["runs", "clean", "{}", "--cache"], "cache is that of all"),
+    (["evaluate", "{}", "--split", "train", "--source", "a", "--target", "b"], "--split changes nothing"),
+    (["ablate", "components", "--dry-run", "--seed", "4"], "--seed changes nothing"),
+    (["ablate", "attention-kinds", "--dry-run", "--model.attention", "full"], "varies it"),
+    (["train", "copy", "--dry-run", "--train.track", "nosuch"], "there is no tracker")])
+def test_what_changes_nothing_is_refused(cli: Any, run: Path, words: list[str], says: str) -> None:
+    cli(*(word.format(run) for word in words)).says(2, says)
+
+
 def test_an_unknown_verb_far_from_all_lists_them(cli: Any) -> None:
     cli("xyzzy").says(2, "the verbs are", *VERBS)
 

@@ -13,8 +13,7 @@ import pytest
 from pellucid.evaluate.differences import by_frequency, by_length, count_words, most_different, word_splitter
 from pellucid.evaluate.search_errors import search_errors
 from pellucid.evaluate.significance import SentenceStatistics, mean_percentage
-from pellucid.runs.candidates import Candidate, Generated
-from pellucid.runs.run import Scored
+from pellucid.runs.candidates import Candidate, Generated, Scored
 
 
 def hits(values: list[float]) -> SentenceStatistics:

@@ -13,7 +13,7 @@ import yaml
 from pellucid.ablate.scales import score_of
 from pellucid.config import Generated, RunConfig
 from pellucid.config.checks import refuse_readers
-from pellucid.config.mapping import from_mapping, override
+from pellucid.config.mapping import flatten, from_mapping, override
 from pellucid.config.reader import merge, nest, read_dataclass, unknown_key
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
@@ -24,6 +24,7 @@ Design = Literal["grid", "one_at_a_time"]
 TEST_SCORES = {"seq2seq": ("bleu", "bleu_lowercase", "chrf", "chrf_lowercase", "ter", "ter_lowercase", "meteor",
                            "meteor_lowercase", "exact", "exact_lowercase", "perplexity", "nats_per_character"),
                "classification": ("accuracy", "macro_f1")}
+_OF_THE_STUDY = ("seed", "train.steps")  # keys that its seeds and its budget decide
 MEASURED = ("tokens_per_second", "seconds")
 LOWER_IS_BETTER = ("loss", "perplexity", "nats_per_character", "ter", "seconds")
 
@@ -139,6 +140,7 @@ def read_study(name: str, overrides: dict[str, Any]) -> Study:
     for factor in file.within:
         if factor not in factors:
             raise unknown_key(factor, list(factors))
+    _check_reach(overrides, factors)
     if not file.seeds or len(set(file.seeds)) != len(file.seeds):
         raise ConfigError("seeds must be different numbers, one at least", where="seeds")
     tests = {str(test): _test_set(str(test), keys, config) for test, keys in file.tests.items()}
@@ -191,6 +193,17 @@ def _baseline(given: dict[str, Any], factors: dict[str, Factor]) -> dict[str, st
                               where=f"baseline.{name}", fix=f"choose {', '.join(factors[name].levels)}")
         baseline[name] = level_name(value)
     return baseline
+
+
+def _check_reach(overrides: dict[str, Any], factors: dict[str, Factor]) -> None:
+    """Refuses keys of the command line that no cell would have, for the study says them itself."""
+    for key in flatten(overrides):
+        varied = [name for name, factor in factors.items()
+                  if all(key in flatten(change) for change in factor.levels.values())]
+        if varied or key in _OF_THE_STUDY:
+            raise ConfigError(f"--{key} changes nothing here", where=key,
+                              why=f"the factor {varied[0]} varies it" if varied else "the study says it for all runs",
+                              fix="leave it out, or write a study of your own: see docs/studies.md")
 
 
 def _test_set(name: str, keys: Any, config: RunConfig) -> Generated:

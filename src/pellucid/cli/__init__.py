@@ -104,7 +104,7 @@ def _run(words: list[str]) -> int:
 
         print(__version__)
         return 0
-    verb, *rest = words
+    verb, *rest = _verb_first(words)
     if verb not in VERBS:
         import difflib
 
@@ -115,6 +115,14 @@ def _run(words: list[str]) -> int:
     module = importlib.import_module(f"pellucid.cli.{_MODULES.get(verb, verb)}")
     code: int = module.main(f"pellucid {verb}", rest)
     return code
+
+
+def _verb_first(words: list[str]) -> list[str]:
+    """The words with the verb before ``--import FILE``."""
+    before = 0
+    while words[before].partition("=")[0] == "--import" and before + 2 < len(words):
+        before += 1 if "=" in words[before] else 2
+    return [words[before], *words[:before], *words[before + 1 :]]
 
 
 def _help() -> Iterator[str]:

@@ -26,15 +26,15 @@ def parse(kind: type[Arguments], program: str, words: Sequence[str]) -> Argument
     Raises:
         ConfigError: a word that the verb does not take (the nearest flag is named), or one that is missing.
     """
-    if not {"-h", "--help"}.isdisjoint(words):
+    end = list(words).index("--") if "--" in words else len(words)  # behind it no word is a flag
+    if not {"-h", "--help"}.isdisjoint(words[:end]):
         from pellucid.cli.help import help_of
 
         print(help_of(kind, program), end="", flush=True)
         raise SystemExit(0)
     arguments = {one.called: one for one in arguments_of(kind)}
-    end = list(words).index("--") if "--" in words else len(words)  # behind it no word is a flag
     try:
-        found, others = _flags(arguments).parse_known_args([_hyphenated(word) for word in words[:end]])
+        found, others = _flags(arguments).parse_known_args([_hyphenated(word, arguments) for word in words[:end]])
     except argparse.ArgumentError as error:
         raise _refusal(f"{error.argument_name}: {error.message}", program, kind,
                        arguments[str(error.argument_name)]) from None
@@ -54,8 +54,11 @@ def _flags(arguments: Mapping[str, Argument]) -> argparse.ArgumentParser:
         if one.kind is bool:
             parser.add_argument(one.called, action="store_true")
         elif not one.is_place:
-            many: dict[str, Any] = {"action": "append"} if one.is_repeated else {"nargs": "+"} if one.is_list else {}
-            parser.add_argument(one.called, type=one.kind, choices=one.choices or None, **many)
+            many: dict[str, Any] = {"action": "append"} if one.is_repeated else {}
+            if one.is_list and not one.is_repeated:
+                many = {"action": "extend", "nargs": "+"}
+            parser.add_argument(one.called, type=_path if one.kind is Path else one.kind, choices=one.choices or None,
+                                **many)
     return parser
 
 
@@ -65,16 +68,25 @@ def _placed(words: list[str], program: str, arguments: Mapping[str, Argument]) -
     for one in arguments.values():
         if one.is_place and (words or one.is_list):
             mine, words = (words, []) if one.is_list else (words[:1], words[1:])
+            if one.kind is Path and "" in mine:
+                raise ConfigError(f"{one.called} is empty", where=program, fix=f"see {program} --help")
             given[one.name] = [one.kind(word) for word in mine] if one.is_list else one.kind(mine[0])
     if words:
         raise ConfigError(f"{words[0]!r} is one word too many", where=program, fix=f"see {program} --help")
     return given
 
 
-def _hyphenated(word: str) -> str:
+def _path(text: str) -> Path:
+    """An empty one would be the current folder, which nobody means who has an empty variable."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty")
+    return Path(text)
+
+
+def _hyphenated(word: str, arguments: Mapping[str, Argument]) -> str:
     """--beam_size is --beam-size."""
     flag, equals, value = word.partition("=")
-    return flag.replace("_", "-") + equals + value if word.startswith("--") and " " not in flag else word
+    return flag.replace("_", "-") + equals + value if flag.replace("_", "-") in arguments else word
 
 
 def _refusal(what: str, program: str, kind: Any, one: Argument) -> ConfigError:
@@ -110,6 +122,8 @@ def split_overrides(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     known = dotted_keys(RunConfig)
     while rest:
         word = rest.pop(0)
+        if word == "--":
+            return [*own, word, *rest], overrides
         key, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or ("." not in key and key not in ("seed", "task")):
             own.append(word)
@@ -149,7 +163,7 @@ def _value(text: str, hint: Any, key: str) -> Any:
 
 def run_folder(name: str) -> Path | None:
     """The run folder that a CONFIG names, if it names one; a recipe of that name goes first."""
-    is_run = name not in recipe_names() and (Path(name) / "config.yaml").is_file()
+    is_run = name and name not in recipe_names() and (Path(name) / "config.yaml").is_file()
     return Path(name) if is_run else None
 
 

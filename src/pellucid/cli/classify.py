@@ -33,6 +33,7 @@ def main(program: str, words: Sequence[str]) -> int:
 
     other_than(arguments.output, arguments.input or STANDARD_INPUT)
     run = load(arguments.run)
+    run.must_be("classification", "classify")
 
     def answers(block: list[str], first: int) -> Iterator[str]:
         found = run.classify(block, first)

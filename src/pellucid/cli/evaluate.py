@@ -46,6 +46,10 @@ def main(program: str, words: Sequence[str]) -> int:
         raise ConfigError("give a run folder at least", where=program)
     if (arguments.source is None) != (arguments.target is None):
         raise ConfigError("--source and --target go together", where=program)
+    if arguments.source is not None and arguments.split != Evaluate.split:
+        raise ConfigError("--split changes nothing beside --source and --target", where=program, fix="leave one out")
+    if arguments.index is None and arguments.k != Evaluate.k:
+        raise ConfigError("--k changes nothing without --index", where=program, fix="give --index, or leave --k out")
     from pellucid.evaluate.answering import Opened
     from pellucid.evaluate.evaluate import evaluate_runs, finite
     from pellucid.train.journal import Reporter

@@ -106,6 +106,7 @@ def _opened(arguments: Generate, overrides: dict[str, Any]) -> tuple[Run, Decode
     from pellucid.runs.run import load
 
     run = load(arguments.run)
+    run.must_be("seq2seq", "generate")
     options = search_options(run.config, arguments, overrides)
     if arguments.verbose:
         route = run.route(options=options, has_prefixes=arguments.prefix is not None)

@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import gzip
 import io
 import os
 import select
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO, cast
 
 from pellucid.data.text_lines import MAX_LINE_BYTES, lines_if_any
 from pellucid.errors import ConfigError, DataError, OutputError
@@ -38,7 +39,8 @@ def answer_lines(source: Path | None, output: Path | None,
 
 
 class _Output:
-    """The file to write, or standard output; a file stays as it was until there is something to write.
+    """The file to write, packed if it is called so (.gz), or standard output; a file stays as it was until there is
+    something to write.
 
     Raises:
         OutputError: the file cannot be written; now, or at any line.
@@ -57,7 +59,9 @@ class _Output:
         ready = [f"{line}\n" for line in lines]  # whose errors are no errors of writing
         with contextlib.nullcontext() if self._path is None else output_errors(self._path):
             if self._file is None and self._path is not None:
-                self._file = self._path.open("w", encoding="utf-8", newline="\n")
+                self._plain = file = self._path.open("wb")
+                packed = gzip.GzipFile("", "wb", 6, file, mtime=0) if self._path.suffix == ".gz" else file
+                self._file = io.TextIOWrapper(cast(BinaryIO, packed), encoding="utf-8", newline="\n")
             assert self._file is not None
             self._file.writelines(ready)
             self._file.flush()
@@ -69,7 +73,7 @@ class _Output:
         if kind is None:
             self.write([])  # nothing was asked: nothing is answered
         if self._path is not None and self._file is not None:
-            with contextlib.suppress(OSError):  # all of it is out, or it has been told what is not
+            with contextlib.suppress(OSError), self._plain:  # all of it is out, or it has been told what is not
                 self._file.close()
 
 

@@ -112,6 +112,9 @@ def _clean(arguments: Clean) -> int:
     from pellucid.runs.care import Waste, free, in_words, waste_in
 
     passed: list[str] = []
+    if arguments.cache and arguments.folder != Clean.folder:
+        raise ConfigError("the cache is that of all runs", where="--cache",
+                          fix=f"leave {arguments.folder} out, or --cache")
     if arguments.cache:
         waste = [Waste(one.path, cache.KINDS[one.kind], one.bytes, partial(cache.remove, one.path))
                  for one in cache.contents()]

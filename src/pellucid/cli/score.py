@@ -41,6 +41,7 @@ def main(program: str, words: Sequence[str]) -> int:
         raise ConfigError("--source and --target cannot both be standard input", where=program,
                           fix="give a file for one of them")
     run = load(arguments.run)
+    run.must_be("seq2seq", "score")
     beside = Beside(arguments.source, "sources") if is_target_piped else Beside(arguments.target, "targets")
 
     def answers(block: list[str], first: int) -> Iterator[str]:

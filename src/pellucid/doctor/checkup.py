@@ -18,7 +18,7 @@ from pellucid.doctor.questions import examine_questions
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder, read_json
 from pellucid.model.build import check
-from pellucid.runs.folder import read_config, tokenizer_options
+from pellucid.runs.folder import has_begun, read_config, tokenizer_options
 from pellucid.runs.format import AVERAGE
 from pellucid.runs.slim import MARK
 from pellucid.train.journal import read_metrics
@@ -105,7 +105,9 @@ def _shortened(finding: Finding, folder: str) -> Finding:
 
 
 def _tokenizers_of(run: Path | None) -> Tokenizers | None:
-    return load_tokenizers(run / "tokenizer") if run is not None and (run / "tokenizer").exists() else None
+    """Those of a run in which something was trained, or that has them already."""
+    is_there = run is not None and ((run / "tokenizer").exists() or has_begun(run))
+    return load_tokenizers(run / "tokenizer") if run is not None and is_there else None
 
 
 def check_run(run: Path, splits: dict[str, Pairs],

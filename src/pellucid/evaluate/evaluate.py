@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -13,7 +14,7 @@ from pellucid.config.mapping import differing
 from pellucid.data.reading import question_of
 from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs, open_splits
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, PellucidWarning
 from pellucid.evaluate import per_character
 from pellucid.evaluate.answering import Opened, score_reader
 from pellucid.evaluate.classification import classification_scores
@@ -65,7 +66,7 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
             raise ConfigError("this run cannot look for answers in an index", where=str(run.folder),
                               why=f"it was trained for {run.config.task}, not reading", fix="leave out --index")
     names = tuple(each for each in SCORES if each.removesuffix(LOWERCASE) not in without)
-    if chosen in SCORES and chosen not in names:
+    if len(runs) > 1 and chosen in SCORES and chosen not in names:
         raise ConfigError(f"the runs are to be compared by {chosen}", where=f"--without {' '.join(without)}",
                           fix="leave out another score, or choose --score")
     for run in runs:
@@ -89,7 +90,7 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
 
 
 def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[str, str]]:
-    """The pairs to score, read into memory.
+    """The pairs to score, read into memory; those without a label are left out, with a warning.
 
     Raises:
         ConfigError: the run has no such split, or none that could be scored.
@@ -115,7 +116,13 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
     found = list(pairs)
     if run.config.task == "classification":
         for i, (_, label) in enumerate(found):
-            run.tokenizers.label_id(label, partial(pairs.locate, i))
+            if label:
+                run.tokenizers.label_id(label, partial(pairs.locate, i))
+        labelled = [pair for pair in found if pair[1]]
+        if len(labelled) < len(found):
+            without = f"{len(found) - len(labelled):,} of {len(found):,} examples"
+            warnings.warn(f"{without} have no label, and are not scored", PellucidWarning, stacklevel=3)
+        return labelled
     return found
 
 

@@ -5,8 +5,8 @@ Tongue?")."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pellucid.runs.candidates import Generated
-from pellucid.runs.run import Run, Scored
+from pellucid.runs.candidates import Generated, Scored
+from pellucid.runs.run import Run
 from pellucid.search.options import length_penalty
 
 

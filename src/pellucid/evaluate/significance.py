@@ -218,7 +218,8 @@ def difference_interval(a: SentenceStatistics, b: SentenceStatistics) -> Bounds:
     error = jackknife_error(both, lambda s: a.score(s[:width]) - b.score(s[width:])) if len(both) > 1 else 0.0
     if error > _ROUNDING:
         reach = critical_value(len(both) - 1) * error
-        return of_a - of_b - reach, of_a - of_b + reach
+        most = 100.0 if a.interval in (percent_interval, share_interval) else math.inf
+        return max(of_a - of_b - reach, -most), min(of_a - of_b + reach, most)
     (low_a, high_a), (low_b, high_b) = interval_of(a), interval_of(b)
     below, above = math.hypot(of_a - low_a, high_b - of_b), math.hypot(high_a - of_a, of_b - low_b)
     return of_a - of_b - below, of_a - of_b + above

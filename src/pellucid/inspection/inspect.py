@@ -42,8 +42,8 @@ class Inspection:
 
 
 def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable[[str], None]) -> Inspection:
-    """Writes the figures of a run, the numbers of each, and the page into the folder `out`; older ones of the same
-    names are replaced.
+    """Writes the figures of a run, the numbers of each, and the page into the folder `out`; older ones are
+    replaced.
 
     Args:
         texts: sentences to look at; a few of the test (else validation) data if there are none.
@@ -88,6 +88,9 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
     html = page(told("Inside {run}").format(run=run.folder.name or run.folder.resolve().name), _facts(run),
                 [section for section in found if section is not None], language())
     write_text(out / PAGE, html)
+    for old in out.glob("attention-*"):  # of sentences that were looked at before
+        if old.suffix in (".png", ".csv") and f"{old.stem}.png" not in maps:
+            old.unlink(missing_ok=True)
     return Inspection(out / PAGE, (*maps, *names), missing)
 
 

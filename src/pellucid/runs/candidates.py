@@ -1,6 +1,6 @@
 """What comes out for a text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -52,3 +52,30 @@ class Generated:
 
 
 EMPTY = Generated((Candidate("", (), 0.0, 0.0),))
+
+
+@dataclass(frozen=True)
+class Classified:
+    """The label of one text, and the probability of every label; `cut` and `unknown` as of `Generated`."""
+
+    label: str
+    probabilities: dict[str, float]
+    cut: int = 0
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The log-probability of one given target, in nats: of each of its tokens, eos included, and of the whole; and
+    `cut`, `unknown` and `unknown_target`, as of `Generated`."""
+
+    tokens: tuple[str, ...]
+    token_log_probabilities: tuple[float, ...]
+    cut: int = field(default=0, compare=False)
+    unknown: tuple[str, ...] = field(default=(), compare=False)
+    unknown_target: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def log_probability(self) -> float:
+        """The sum over tokens."""
+        return sum(self.token_log_probabilities)

@@ -199,8 +199,10 @@ def _of_checkpoints(run: Path) -> Iterator[Waste]:
     """
     config = read_config(run)
     steps = sorted(path for path in (run / "checkpoints").glob("step-*") if path.name[5:].isdigit() and path.is_dir())
-    if not steps:
+    if not steps or (run / MARK).exists() or not (run / "last.json").exists():  # a slim copy, or one from elsewhere
         return
+    if not (run / "best.json").exists():
+        raise CheckpointError("none of its weights are in use yet")
     is_still = partial(_points_to, run, _pointers(run))
     best, last = (_pointer(run / f"{name}.json").get("checkpoint") for name in ("best", "last"))
     if last != steps[-1].name or not (run / "checkpoints" / str(best)).is_dir():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pellucid.data.splits import Pairs
 
 ENDED = "ended.json"  # why the run has ended; not there while it has not
+_OURS = (".lock", ENVIRONMENT, "checkpoints")  # one of these is in every folder that a run was begun in
 _FREE = {"train.workers", "train.track", "train.shard", "train.timeout", *LANGUAGES}  # a run that has begun may change
 _LENGTH = {"train.steps", "train.epochs", "train.patience"}  # and those that say how long it goes on, with a check
 
@@ -62,6 +63,20 @@ def read_config(folder: Path) -> RunConfig:
         return from_mapping(read_yaml(path.read_text(encoding="utf-8"), str(path)))
     except (UnicodeDecodeError, ConfigError) as error:
         raise unreadable(folder, error, "the run's configuration is damaged", path) from error
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Makes sure that a run may be written to `folder`: it is new, or empty, or a run's already.
+
+    Raises:
+        ConfigError: it holds something else, which a run would write over.
+    """
+    others = sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []
+    if others and not any((folder / name).exists() for name in _OURS):
+        more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
+        raise ConfigError("this folder is no run's, and is not empty", where=str(folder),
+                          why=f"it holds {', '.join(others[:5])}{more}, which a run could write over",
+                          fix="give another --out, a folder that is new or empty")
 
 
 def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
@@ -120,7 +135,8 @@ def chosen_checkpoint(folder: Path) -> Path:
         CheckpointError: there is none yet, or best.json is damaged.
     """
     if not (folder / "best.json").exists():
-        raise CheckpointError("this run has no checkpoint yet", where=str(folder),
+        what = "none of this run's weights are in use yet" if has_begun(folder) else "this run has no checkpoint yet"
+        raise CheckpointError(what, where=str(folder), why="the first validation chooses them, and writes best.json",
                               fix="train it further: the same `pellucid train` command resumes it")
     best = read_json(folder / "best.json")
     if not isinstance(best, dict) or Path(str(best.get("checkpoint"))).name != best.get("checkpoint"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -20,7 +20,7 @@ from pellucid.engine.frozen import Refusal
 from pellucid.engine.kept import KeptWeights
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import checked_sha256
-from pellucid.runs.candidates import Generated
+from pellucid.runs.candidates import Classified, Generated, Scored
 from pellucid.runs.decoder import Decoder, Request, Route, refuse_kept
 from pellucid.runs.folder import chosen_checkpoint, read_config, require_own_parts
 from pellucid.runs.format import WEIGHTS
@@ -32,33 +32,6 @@ if TYPE_CHECKING:
     from pellucid.model.reader import Reader
     from pellucid.model.transformer import Transformer
     from pellucid.search.observer import Observer
-
-
-@dataclass(frozen=True)
-class Classified:
-    """The label of one text, and the probability of every label; `cut` and `unknown` as of `Generated`."""
-
-    label: str
-    probabilities: dict[str, float]
-    cut: int = 0
-    unknown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Scored:
-    """The log-probability of one given target, in nats: of each of its tokens, eos included, and of the whole; and
-    `cut`, `unknown` and `unknown_target`, as of `Generated`."""
-
-    tokens: tuple[str, ...]
-    token_log_probabilities: tuple[float, ...]
-    cut: int = field(default=0, compare=False)
-    unknown: tuple[str, ...] = field(default=(), compare=False)
-    unknown_target: tuple[str, ...] = field(default=(), compare=False)
-
-    @property
-    def log_probability(self) -> float:
-        """The sum over tokens."""
-        return sum(self.token_log_probabilities)
 
 
 @dataclass(frozen=True)
@@ -154,7 +127,7 @@ class Run:
         return True
 
     def _options(self, beam_size: int | None, n_best: int | None, options: DecodeConfig | None) -> DecodeConfig:
-        self._must_be("seq2seq", "generate")
+        self.must_be("seq2seq", "generate")
         options = options or self.config.decode
         return replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
                        n_best=options.n_best if n_best is None else n_best)
@@ -188,7 +161,7 @@ class Run:
         from pellucid.data.batching import pad
         from pellucid.model.stepper import evaluating
 
-        self._must_be("classification", "classify")
+        self.must_be("classification", "classify")
         model, limit = cast("Classifier", self._loaded()), self.config.model.max_length
         encoded = source_ids(list(texts), self.tokenizers, True)
         warn_of_cuts({first + number: len(ids) for number, ids in enumerate(encoded)}, limit)
@@ -218,7 +191,7 @@ class Run:
         """
         from pellucid.runs.generate import score_targets
 
-        self._must_be("seq2seq", "score")
+        self.must_be("seq2seq", "score")
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
         limit = self.config.model.max_length
@@ -238,7 +211,8 @@ class Run:
         return [Scored(tuple(self.tokenizers.target.pieces(ids)), tuple(row), max(0, length - limit), *unknown)
                 for ids, row, length, *unknown in sides]
 
-    def _must_be(self, task: Task, verb: str) -> None:
+    def must_be(self, task: Task, verb: str) -> None:
+        """A ConfigError, where the run was trained for another task: what it can do."""
         if self.config.task != task:
             to = {"classification": "classify RUN", "reading": "answer RUN --index IDX", "seq2seq": "translate RUN"}
             raise ConfigError(f"this run cannot {verb}", where=str(self.folder), fix="pellucid " + to[self.config.task],

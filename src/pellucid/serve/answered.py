@@ -11,8 +11,7 @@ from typing import Any
 from starlette.responses import Response
 
 from pellucid.config import DecodeConfig, Task
-from pellucid.runs.candidates import Candidate, Generated
-from pellucid.runs.run import Classified, Scored
+from pellucid.runs.candidates import Candidate, Classified, Generated, Scored
 from pellucid.serve.alignment import Links
 from pellucid.serve.catalogue import Served
 

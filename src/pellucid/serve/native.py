@@ -15,7 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pellucid.retrieve.retriever import MOST, check_question
-from pellucid.runs.run import Run, Scored
+from pellucid.runs.candidates import Scored
+from pellucid.runs.run import Run
 from pellucid.serve import answered, streams
 from pellucid.serve.alignment import CrossAttention
 from pellucid.serve.answered import respond

@@ -135,9 +135,11 @@ class CheckpointStore:
                    {"checkpoint": name, "step": step, "monitor": monitor, "score": score})
 
     def best_name(self) -> str | None:
-        """The name of the best checkpoint's folder, if there is one yet."""
-        path = self.run_folder / "best.json"
-        best = read_json(path) if path.exists() else None
+        """The name of the best checkpoint's folder, if there is one yet, and best.json can be read."""
+        try:
+            best = read_json(self.run_folder / "best.json")
+        except CheckpointError:
+            return None
         return str(best["checkpoint"]) if isinstance(best, dict) and "checkpoint" in best else None
 
     def whole_milestones(self, say: Callable[[str], None]) -> list[Path]:

@@ -11,6 +11,7 @@ from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.model.build import build, build_classifier, build_reader, check
 from pellucid.train.initialize import source_of
+from pellucid.train.trackers import make_trackers
 from pellucid.train.unseen import check_unseen
 
 _LINES = 1000  # of a split, that are read
@@ -29,6 +30,7 @@ def dry_run(config: RunConfig, folder: Path) -> dict[str, Any]:
         UserError: what training would stop at before its first step.
     """
     check(config.model)
+    make_trackers(config.train.track)
     source = source_of(config)
     report: dict[str, Any] = {} if source is None else {"initialize_from": f"{source.folder}, which fits"}
     splits = open_splits(config, folder)

@@ -36,6 +36,7 @@ from pellucid.runs.folder import (
     missing_places,
     prepare_tokenizers,
     read_config,
+    refuse_foreign,
     taken_back,
     write_config,
 )
@@ -60,6 +61,7 @@ def prepare(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
     """
     check(config.model)
     refuse_slim(out)
+    refuse_foreign(out)
     made = missing_places(out)
     make_folder(out)
     with held(out, fcntl.LOCK_SH, "a process is training in this folder"):

@@ -22,7 +22,7 @@ from pellucid.data.examples import check_tokenizers, training_examples
 from pellucid.data.splits import RECORD, Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError, DataError
-from pellucid.files import make_folder, read_json, remove_leftovers, write_json
+from pellucid.files import check_folder, make_folder, read_json, remove_leftovers, write_json
 from pellucid.kernels.compiled import chosen, use_kernels
 from pellucid.model.build import check
 from pellucid.nn.initialization import seed_of
@@ -34,6 +34,7 @@ from pellucid.runs.folder import (
     held,
     missing_places,
     prepare_tokenizers,
+    refuse_foreign,
     require_own_parts,
     taken_back,
     write_environment,
@@ -86,6 +87,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
     check_world(world, config.train)
     keep_primitives()
     refuse_slim(out)
+    refuse_foreign(out)
     tracked = make_trackers(config.train.track) | {type(tracker).__name__: tracker for tracker in trackers}
     with contextlib.ExitStack() as stack:
         store = meeting_point(world)
@@ -265,8 +267,12 @@ def restore(session: Session) -> None:
             session.reporter.say(f"checkpoint passed over: {error}")
     if failures and learner.progress.step == 0:
         raise failures[0]
-    if learner.progress.best_step and not store.path(learner.progress.best_step).exists():
-        learner.progress.best_score = None  # a later one, damaged since, was better
+    if (best := learner.progress.best_step) and best != learner.progress.step:
+        try:
+            check_folder(store.path(best))
+        except CheckpointError as error:  # or a later one, damaged since, was better
+            session.reporter.say(f"the best checkpoint is lost: {error}")
+            learner.progress.best_score = None
 
 
 def settle(session: Session) -> None:
