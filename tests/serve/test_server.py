@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import shutil
 import signal
 import socket
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,11 @@ from tests.promises.load import Client, Lost, get, post
 from tests.promises.serving import Server, start
 
 from pellucid.errors import ConfigError
+from pellucid.serve.catalogue import Catalogue
 from pellucid.serve.door import let_nobody_in, open_door
+from pellucid.serve.keys import Keys
+from pellucid.serve.limits import Limits
+from pellucid.serve.service import Service, settle
 
 KEPT = Path(__file__).parents[1] / "runs" / "kept" / "0.1.0" / "run"
 
@@ -102,6 +108,26 @@ def test_it_changes_over_or_stays_what_it_was(server: Server, keys: Path, tmp_pa
     answer = asyncio.run(Client(server.port).ask(post("/v1/reload", {"api_key": "two"})))
     assert answer.status == 409
     assert "those before stay" in str(answer.json()["error"])
+
+
+def test_what_an_earlier_opening_has_left_goes_with_a_change() -> None:
+    """Runs lie in cycles, which the collector is told to leave alone as long as they are served."""
+    opened: list[weakref.ref[Catalogue]] = []
+
+    def opens() -> Catalogue:
+        made = Catalogue(())
+        vars(made)["itself"] = made
+        opened.append(weakref.ref(made))
+        return made
+
+    service = Service(opens, Limits(), Keys(), opens())
+    try:
+        settle()
+        for number in range(1, 4):
+            asyncio.run(service.reload())
+            assert [one() is not None for one in opened] == [False] * number + [True]
+    finally:
+        gc.unfreeze()
 
 
 def test_an_address_that_cannot_be_had_is_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -106,6 +107,7 @@ class Service:
         async with self._changing:
             keys = await run_in_threadpool(self.keys.again)
             self.catalogue, self.keys = await self._opened(), keys
+            await run_in_threadpool(settle)
 
     async def _opened(self) -> Catalogue:
         """The runs as they are now; one that is trained on may let go of a checkpoint just as it is opened."""
@@ -164,6 +166,14 @@ class Service:
         if found is None:
             raise HttpError(400, f"there is no run {name[:80]!r}: there are {', '.join(self.catalogue.by_name)}")
         return found
+
+
+def settle() -> None:
+    """What is open stays, and need not be searched for garbage again and again; what an earlier opening has left goes,
+    but for what requests that have begun still use: that goes at the next."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _bearer(request: Request) -> str:
