@@ -50,7 +50,7 @@ def test_a_body_that_is_no_json_is_told(body: bytes, told: str) -> None:
     assert len(error.value.sentence) < 200
 
 
-@pytest.mark.parametrize("form", [b"q=%ff", b"\xc3\xa9=a", b"a&" * 5000])
+@pytest.mark.parametrize("form", [b"q=%ff", b"\xe9=a", b"a&" * 5000])
 def test_a_form_that_cannot_be_read_is_told(form: bytes) -> None:
     for body, query, kind in ((form, b"", FORM), (b"", form, "")):
         with pytest.raises(HttpError, match="is not percent-encoded text"):

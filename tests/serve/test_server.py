@@ -23,6 +23,7 @@ from pellucid.serve.catalogue import Catalogue
 from pellucid.serve.door import let_nobody_in, open_door
 from pellucid.serve.keys import Keys
 from pellucid.serve.limits import Limits
+from pellucid.serve.requests import HttpError, _pairs
 from pellucid.serve.service import Service, settle
 
 KEPT = Path(__file__).parents[1] / "runs" / "kept" / "0.1.0" / "run"
@@ -128,6 +129,33 @@ def test_what_an_earlier_opening_has_left_goes_with_a_change() -> None:
             assert [one() is not None for one in opened] == [False] * number + [True]
     finally:
         gc.unfreeze()
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    """Whatever it is at: here a search that takes a minute."""
+    shutil.copytree(KEPT, tmp_path / "run")
+    server = start(tmp_path / "run", ["--languages", "en-fr", "--timeout", "300"])
+    try:
+        with socket.create_connection(("127.0.0.1", server.port)) as asking:
+            body = json.dumps({"text": ["the cat sleeps . " * 60] * 32, "options": {
+                "beam_size": 32, "max_length": 1024, "min_length": 1000}})
+            asking.sendall(f"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+                           f"{body}".encode())
+            time.sleep(0.5)
+            for _ in range(2):
+                server.process.send_signal(signal.SIGTERM)
+                time.sleep(0.3)
+            server.process.wait(timeout=5)
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+def test_a_form_may_be_utf_8_as_it_is() -> None:
+    expected = {"q": "a café", "source": "en"}
+    assert _pairs("q=a café&source=en".encode(), "form") == _pairs(b"q=a%20caf%C3%A9&source=en", "form") == expected
+    with pytest.raises(HttpError, match="percent-encoded text or UTF-8"):
+        _pairs(b"q=\xe9", "form")
 
 
 def test_an_address_that_cannot_be_had_is_told() -> None:

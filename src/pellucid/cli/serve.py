@@ -1,5 +1,6 @@
 """pellucid serve RUN [RUN …]"""
 
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ class Serve:
     run: Positional[tuple[Path, ...]]
     """run folders; several make several pairs of languages"""
     languages: Repeated[tuple[str, ...]] = ()
-    """the languages of a run, such as en-de; once for each run, in their order; those that it was trained with if left
-    out"""
+    """the languages of a run, such as en-de; once for each run that translates, in their order; those that it was
+    trained with if left out"""
     index: str | None = None
     """an index in which runs that read look for answers: POST /answer; see pellucid index"""
     host: str = "127.0.0.1"
@@ -49,6 +50,7 @@ class Serve:
 
 def main(program: str, words: Sequence[str]) -> int:
     """Serves until it is told to stop."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to change over from
     arguments, overrides = parse_with_overrides(Serve, program, words)
     refuse_other_keys(program, overrides)
     require_extra()

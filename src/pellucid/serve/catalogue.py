@@ -74,8 +74,8 @@ class Catalogue:
 
     @functools.cached_property
     def translators(self) -> Sequence[Served]:
-        """Those that have two languages: a classifier may have one."""
-        return [one for one in self.served if one.source and one.target]
+        """Those that translate, and have two languages."""
+        return [one for one in self.served if one.source and one.target and one.run.config.task == "seq2seq"]
 
     @functools.cached_property
     def by_pair(self) -> Mapping[tuple[str, str], Served]:
@@ -102,30 +102,32 @@ def open_catalogue(folders: Sequence[Path], languages: Sequence[str] = (),
     """Opens run folders, ready to decode.
 
     Args:
-        languages: pairs such as "en-de", one for each folder in its order; those of the runs' configurations where left
-            out.
+        languages: pairs such as "en-de", one for each run that translates, in their order; those of the runs'
+            configurations where left out.
         decode: keys of their `decode` sections that are to be others.
         index: the place of one that runs that read look for answers in.
 
     Raises:
         CheckpointError: what `load` raises.
-        ConfigError: not as many pairs as folders, or no pair; a key of `decode` that a run cannot have; a run that
+        ConfigError: not as many pairs as such runs, or no pair; a key of `decode` that a run cannot have; a run that
             reads and no index, or an index and no such run.
         DataError: the index is damaged.
     """
-    if languages and len(languages) != len(folders):
-        raise ConfigError(f"{len(languages)} pairs of languages for {len(folders)} runs", where="--languages",
-                          fix="give one for each run, in their order, such as en-de")
-    served: list[Served] = []
-    for number, folder in enumerate(folders):
-        run = _opened(folder, decode)
+    runs = [_opened(folder, decode) for folder in folders]
+    count = sum(run.config.task == "seq2seq" for run in runs)
+    if languages and len(languages) != count:
+        raise ConfigError(f"{len(languages)} pairs of languages for {count} runs that translate", where="--languages",
+                          fix="give one for each of them, in their order, such as en-de")
+    served, pairs = list[Served](), iter(languages)
+    for folder, run in zip(folders, runs, strict=True):
         data = run.config.data
         is_reader = run.config.task == "reading"
         given = (None, None) if is_reader else (data.source_language, data.target_language)
         if is_reader and index is None:
             raise ConfigError("a run that reads is served with an index", where=str(folder),
                               fix=f"pellucid serve {folder} --index IDX")
-        source, target = _pair(languages[number]) if languages else tuple(code or ANY for code in given)
+        is_told = bool(languages) and run.config.task == "seq2seq"
+        source, target = _pair(next(pairs)) if is_told else tuple(code or ANY for code in given)
         name = folder.resolve().name
         taken = {one.name for one in served}
         if name in taken:

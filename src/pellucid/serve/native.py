@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pellucid.config import Task
 from pellucid.retrieve.retriever import MOST, check_question
 from pellucid.runs.candidates import Scored
 from pellucid.runs.run import Run
@@ -96,7 +97,7 @@ async def _score(service: Service, request: Request, asked: Score) -> Response:
 
 async def _classify(service: Service, request: Request, asked: Classify) -> Response:
     texts = [(text, "") for text in as_list(service, "text", asked.text)]
-    served = choose(service, asked.run, asked.source, asked.target)
+    served = choose(service, asked.run, asked.source, asked.target, "classification")
     found = await _in_turn(service, request, texts, lambda some: served.run.classify([text for text, _ in some]))
     return respond(answered.Classifications(served.name, tuple(found)))
 
@@ -151,8 +152,9 @@ async def ask(service: Service, request: Request, kind: type[Asked]) -> Asked:
     return read_asked(kind, values)
 
 
-def choose(service: Service, run: str | None, source: str | None = None, target: str | None = None) -> Served:
-    """The run of this name, or of these languages; the only one, if nothing is said.
+def choose(service: Service, run: str | None, source: str | None = None, target: str | None = None,
+           task: Task = "seq2seq") -> Served:
+    """The run of this name, or of these languages, one of this task before others; the only one, if nothing is said.
 
     Raises:
         HttpError: 400, there is none, or more than one.
@@ -166,10 +168,11 @@ def choose(service: Service, run: str | None, source: str | None = None, target:
         return found
     if source is None and target is None and len(service.catalogue.served) > 1:
         raise HttpError(400, f"Invalid request: run is missing: there are {', '.join(service.catalogue.by_name)}")
-    for one in service.catalogue.served:
-        if one.run.config.task != "reading" and all(given is None or plain(given) == plain(code)
-               for given, code in ((source, one.source), (target, one.target))):
-            return one
+    fitting = [one for one in service.catalogue.served
+               if one.run.config.task != "reading" and all(given is None or plain(given) == plain(code) for given, code
+                                                           in ((source, one.source), (target, one.target)))]
+    if fitting:
+        return next((one for one in fitting if one.run.config.task == task), fitting[0])
     raise HttpError(400, f"Invalid request: there is no run from {(source or 'anything')[:40]} to "
                          f"{(target or 'anything')[:40]}")
 

@@ -93,9 +93,9 @@ def _reason(error: Exception) -> str:
 
 def _pairs(text: bytes, where: str) -> dict[str, Any]:
     try:
-        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
     except ValueError as error:
-        raise HttpError(400, f"Invalid request: the {where} is not percent-encoded text") from error
+        raise HttpError(400, f"Invalid request: the {where} is not percent-encoded text or UTF-8") from error
     values: dict[str, list[str]] = {}
     for name, value in pairs:
         values.setdefault(name, []).append(value)

@@ -77,12 +77,12 @@ class Scheduler:
         for thread in self._threads:
             thread.start()
 
-    def close(self) -> None:
-        """Decodes what waits, and ends."""
+    def close(self, at_once: bool = False) -> None:
+        """Decodes what waits, and ends; or leaves it as it is."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
-        for thread in self._threads:
+        for thread in () if at_once else self._threads:
             thread.join()
 
     @property

@@ -122,10 +122,11 @@ def serve(opens: Callable[[], Catalogue], limits: Limits, keys: Keys, address: t
     sys.setswitchinterval(_SWITCH)
     warnings.simplefilter("ignore", PellucidWarning)  # answers say what was cut; a server has no line to warn of
     service.scheduler.start()
+    server = _Server(config, service, ready)
     try:
-        _Server(config, service, ready).run([door])
+        server.run([door])
     finally:
-        service.scheduler.close()
+        service.scheduler.close(at_once=server.force_exit)
 
 
 def _tell(sentence: str) -> None:

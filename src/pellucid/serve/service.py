@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import gc
 import math
 import time
@@ -86,7 +88,7 @@ class Service:
         Raises:
             HttpError: 400, there is no key; 403, nobody has this one; 429, too many requests.
         """
-        key = values.get("api_key") or request.headers.get("x-api-key") or _bearer(request)
+        key = values.get("api_key") or _sent(request.headers.get("x-api-key", "")) or _sent(_bearer(request))
         if self.keys and not key:
             raise HttpError(400, "Please contact the server operator to get an API key")
         is_known = bool(self.keys) and isinstance(key, str) and self.keys.accepts(key)
@@ -174,6 +176,15 @@ def settle() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc keeps for itself what it was given back
+        trim(0)
+
+
+def _sent(header: str) -> str:
+    """A header's text as it was sent, in UTF-8 if it can be: it is read as Latin-1."""
+    with contextlib.suppress(UnicodeError):
+        return header.encode("latin-1").decode("utf-8")
+    return header
 
 
 def _bearer(request: Request) -> str:
