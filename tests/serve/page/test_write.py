@@ -51,6 +51,29 @@ def test_what_is_typed_is_translated_with_the_probability_of_each_token(visit: O
     assert [float(one) for one in meters] == pytest.approx([math.exp(x) for x in best["token_log_probabilities"]])
 
 
+PICTURES = "#tokens, #instead, #lattice, #finished, #heads, #map, #lines, #bars, #maps, #labels"
+
+
+@pytest.mark.parametrize("name", ["one", "films"])
+def test_what_is_refused_leaves_nothing_of_another_text(name: str, visit: Open, settled: Settled) -> None:
+    page = settled(visit({"run": name, "text": "the nurse sees a big table ."}))
+    assert "".join(texts(page, PICTURES))
+    page.fill("#text", "the doctor sleeps . " * 60)  # more characters than are looked into
+    settled(page)
+    assert page.locator(".trouble:visible").count()
+    for _ in range(2):
+        assert "".join(texts(page, PICTURES)) == ""
+        page.click("#theme")  # which draws all that is there anew
+    if name == "one":
+        answer = page.request.post(page.url.split("#")[0] + "v1/translate", data={
+            "run": "one", "text": "the doctor sleeps . " * 60, "options": {"beam_size": 3}}).json()
+        assert page.input_value("#output") == answer["translations"][0]["text"]
+    page.fill("#text", "the nurse sees a big table .")
+    settled(page)
+    assert page.locator(".trouble:visible").count() == 0
+    assert "".join(texts(page, PICTURES))
+
+
 def test_requests_that_are_overtaken_are_dropped_and_the_last_one_counts(visit: Open, settled: Settled) -> None:
     page = settled(visit())
     page.fill("#text", "")

@@ -9,7 +9,7 @@ import {look} from "./heads.js";
 import {showFinished, showLattice, showLegend} from "./lattice.js";
 import {METHODS, put, state} from "./state.js";
 import {showTokens} from "./tokens.js";
-import {alpha, beam, best, isClassifier, isOwn, isReader, looked, peers, run, search, speakUp, trying,
+import {alpha, beam, best, isClassifier, isOwn, isReader, looked, ofText, peers, run, search, speakUp, trying,
   view} from "./view.js";
 import {languageName, say} from "./words.js";
 
@@ -19,9 +19,10 @@ export function refresh() {
   unmeasure();
   for (const id of ["search", "look", "from", "beside"]) $(id).classList.toggle("empty", !state.text.trim());
   if (!state.text.trim()) return clear();
-  if (isReader()) return trying("write", readPassages);
+  if (isReader()) return trying("write", readPassages, forget);
   const beside = trying("beside", compare);
-  return Promise.all([beside, trying("write", isClassifier() ? inside : () => Promise.all([first(), trace()]))]);
+  const write = isClassifier() ? inside : () => Promise.all([first(), trace()]);
+  return Promise.all([beside, trying("write", write, forget)]);
 }
 
 // Which heads mattered for the output that stood there.
@@ -41,6 +42,31 @@ export function clear() {
   return setOutput("");
 }
 
+// What is refused leaves nothing of another text or run behind; the output that the fast decoder has found stays.
+function forget() {
+  const {first: mine, firstOf} = view;
+  if (view.trace?.source === state.text && view.trace.run === state.run) return;
+  if (view.answer?.question === state.text) return;
+  clear();
+  blank("look");
+  blank("from");
+  if (firstOf !== JSON.stringify(search(state.run))) return;
+  view.first = mine;
+  showFirst();
+  setOutput(mine.text);
+}
+
+// The pictures of a section, of which none is of what stands there now.
+const PICTURES = {look: ["heads", "cell", "map", "weights", "lines", "switches", "effect", "ranked", "labels"],
+  from: ["which", "bars", "error", "maps", "shares"]};
+
+function blank(section) {
+  const key = section === "look" ? "attention" : "contributions";
+  if (view[key] && view[`${key}Of`] === ofText()) return;
+  view[key] = null;
+  for (const id of PICTURES[section]) fill($(id));
+}
+
 // The answer of a run that reads, once it has not been typed for a moment: each asks for its passages to be read.
 const readPassages = later(async () => {
   view.answer = await ask("first", "answer", {question: state.text, run: state.run}) || view.answer;
@@ -56,7 +82,7 @@ export function showRead() {
 async function first() {
   const answer = await ask("first", "v1/translate", search(state.run));
   if (!answer) return;
-  view.first = answer.translations[0];
+  Object.assign(view, {first: answer.translations[0], firstOf: JSON.stringify(search(state.run))});
   showFirst();
   if (!isTraced()) setOutput(view.first.text);
 }
@@ -141,13 +167,14 @@ function setOutput(text) {
 }
 
 // Attention and contributions, of an output that has stood for a moment.
-const inside = later(() => Promise.all([trying("look", look), trying("from", explain)]), 60);
+const inside = later(() => Promise.all([trying("look", look, () => blank("look")),
+  trying("from", explain, () => blank("from"))]), 60);
 
 // The contributions by the chosen method.
 export async function explain() {
   const answer = await ask("contributions", "v1/contributions", {...looked(), method: state.method});
   if (!answer) return;
-  view.contributions = answer;
+  Object.assign(view, {contributions: answer, contributionsOf: ofText()});
   showFrom();
 }
 

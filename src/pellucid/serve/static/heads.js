@@ -5,7 +5,7 @@ import {gainOf, isOff, showEffect, showHead, showHeads, strongest} from "./atten
 import {$, change, el, fill, percent} from "./dom.js";
 import {put, state} from "./state.js";
 import {showLabels} from "./tokens.js";
-import {isClassifier, looked, measured, speakUp, trying, view} from "./view.js";
+import {isClassifier, looked, measured, ofText, speakUp, trying, view} from "./view.js";
 import {nameOf, say} from "./words.js";
 
 // The attention of the text and what is made of it.
@@ -13,7 +13,7 @@ export async function look() {
   const body = {...looked(), without: state.without};
   const answer = await ask("attention", "v1/attention", body);
   if (!answer) return;
-  view.attention = answer;
+  Object.assign(view, {attention: answer, attentionOf: ofText()});
   const has = (one) => answer.attentions.some((each) =>
     each.name === one.attention && one.head < each.weights.length);
   if (!state.without.every(has)) return switchTo(state.without.filter(has)); // of another run

@@ -8,7 +8,7 @@ import {say} from "./words.js";
 
 // The latest answers; `gains` says `of` what switching `each` head off changes, by "attention head".
 export const view = {runs: [], trace: null, attention: null, contributions: null, other: null, first: null,
-  answer: null,
+  answer: null, firstOf: "", attentionOf: "", contributionsOf: "", // and of which text and run some of them are
   isWhole: false, gains: SAVED && SAVED.gains ? {...SAVED.gains, each: new Map(SAVED.gains.each)} : null};
 
 export const run = () => view.runs.find((one) => one.name === state.run) || view.runs[0];
@@ -30,8 +30,8 @@ export function search(name) {
 
 let working = 0; // how much has begun and is not done
 
-// Does it, and says in that section what went wrong if something did.
-export async function trying(section, act) {
+// Does it, and says in that section what went wrong if something did; `refused` sees to what is there then.
+export async function trying(section, act, refused = () => {}) {
   working += 1;
   $("main").setAttribute("aria-busy", "true");
   try {
@@ -40,6 +40,7 @@ export async function trying(section, act) {
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     trouble(section, ["saved", "unreachable"].includes(error.message) ? say(error.message) : error.message);
+    refused();
   } finally {
     working -= 1;
     if (!working) $("main").setAttribute("aria-busy", "false");
@@ -59,6 +60,9 @@ export const output = () => (isClassifier() ? {} : {output: best().text});
 
 // What is looked into: the text, the run, and what that wrote.
 export const looked = () => ({text: state.text, run: state.run, ...output()});
+
+// Which text and run an answer is of.
+export const ofText = () => JSON.stringify([state.text, state.run]);
 
 // What switching each head off changes here, if it has been measured.
 export const measured = () => (view.gains?.of === JSON.stringify(looked()) ? view.gains.each : null);
