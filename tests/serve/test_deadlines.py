@@ -84,6 +84,20 @@ def test_the_rest_of_a_request_that_was_refused_is_not_the_next(app: ASGIApp) ->
     assert asyncio.run(faults(app, [Misbehaviour("405 before its body", (head, body), "405", 0.1, stays=True)])) == []
 
 
+def test_headers_that_are_too_long_are_refused_though_they_come_at_once() -> None:
+    asked = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope["path"])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    for size, status in ((65_000, "200"), (66_000, "400")):
+        head = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Long: " + b"a" * size + b"\r\n\r\n"
+        assert asyncio.run(faults(app, [Misbehaviour("a long head", (head,), status, ends=True)])) == []
+    assert asked == ["/"]
+
+
 def test_headers_behind_a_body_are_none() -> None:
     seen: list[list[bytes]] = []
 

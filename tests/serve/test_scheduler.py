@@ -248,6 +248,19 @@ def test_work_by_itself_is_done_one_at_a_time(echo: Echo) -> None:
     assert most == [1]
 
 
+def test_how_long_work_done_alone_takes_is_learned(scheduler: Scheduler) -> None:
+    async def some_of_it() -> float:
+        for _ in range(6):
+            await scheduler.alone(lambda: time.sleep(0.5), soon())
+        waiting = [asyncio.ensure_future(scheduler.alone(lambda: time.sleep(0.1), soon())) for _ in range(4)]
+        await asyncio.sleep(0)
+        predicted = scheduler.predicted
+        await asyncio.gather(*waiting)
+        return predicted
+
+    assert asyncio.run(some_of_it()) > 4 * 0.3  # at first 0.1 s are assumed of each
+
+
 def test_what_waits_is_decoded_before_the_end_and_nothing_enters_after_it(echo: Echo) -> None:
     scheduler = Scheduler(5.0, threads=2)
 

@@ -24,7 +24,8 @@ from pellucid.serve.tasks import Ask, Part, Task, outcomes, settle, tell
 
 BATCH_SECONDS = 0.05
 _LEAST_TEXTS = 8  # of a batch, if there are as many: that takes little longer than one, and tells what many take
-_ALONE_SECONDS = 0.1  # predicted of work that is done by itself
+_ALONE_SECONDS = 0.1  # predicted of work that is done by itself, before there was any
+_LATEST = 0.25  # what the latest of it counts for
 
 Result = TypeVar("Result")
 
@@ -66,7 +67,7 @@ class Scheduler:
         self.seconds = 0.0
         self._waiting: deque[Task] = deque()
         self._load = Load(threads)
-        self._alone = 0
+        self._alone, self._alone_seconds = 0, _ALONE_SECONDS
         self._changed = threading.Condition(threading.Lock())
         self._is_closing = self._is_working_alone = False
         self._threads = [threading.Thread(target=self._work, name=f"decoding {number}", daemon=True)
@@ -93,14 +94,14 @@ class Scheduler:
     @property
     def predicted(self) -> float:
         """Seconds until what waits is done."""
-        return self._load.seconds + self._alone * _ALONE_SECONDS
+        return self._load.seconds + self._alone * self._alone_seconds
 
     def require_room(self) -> None:
         """Raises Busy where `generate` would for a single text."""
         self._require_room(1)
 
     def _require_room(self, texts: int) -> None:  # not held: a look at what changes costs nobody a wait
-        ahead = self._load.seconds_before(texts) + self._alone * _ALONE_SECONDS
+        ahead = self._load.seconds_before(texts) + self._alone * self._alone_seconds
         if ahead > self.most_seconds or len(self._waiting) >= self.most_tasks or self._is_closing:
             raise Busy(ahead)
 
@@ -215,13 +216,14 @@ class Scheduler:
         return parts
 
     def _note(self, ask: Ask | None, parts: Sequence[Part], seconds: float) -> None:
-        """Learns from a batch how long a character takes."""
+        """Learns from a batch how long a character takes, or what is done by itself."""
         with self._changed:
             self.seconds += seconds
             for task, place in parts:
                 self._count(task, range(place, place + 1), -1)
             if ask is None:
                 self._is_working_alone = False
+                self._alone_seconds += _LATEST * (seconds - self._alone_seconds)
                 self._changed.notify_all()
                 return
             self._load.note(ask, sum(task.cost(place) for task, place in parts), seconds)
