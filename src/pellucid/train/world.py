@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _PREPARED, _LEAVING, _GONE = "prepared", "leaving", "gone"  # keys of a start
 _A_LITTLE = 0.02  # seconds
+_left: list[object] = []  # gloo's: they wait for threads when they go, and keep from them Python, which these may want
 _PREPARING = timedelta(days=30)  # how long others wait for the first rank, which may have a large corpus to encode
 
 
@@ -163,6 +164,8 @@ def joined(world: World, store: "Store | None", seconds: float) -> Iterator[None
                                        world_size=world.size, timeout=timedelta(seconds=seconds))
         yield  # after an error, what others still wait for must not be taken down
     _leave(world, store, time.monotonic() + seconds)
+    if world.device.type != "cuda":
+        _left.append(distributed.group.WORLD)
     distributed.destroy_process_group()
 
 
