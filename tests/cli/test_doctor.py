@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,10 @@ class TestRunFolder:
         (copy / "data" / "train.tsv").write_text("1 2\t1 2\n2 3\t2 3\n3 1\t3 1\n" * 30)
         _, found = report(cli, copy)
         assert "data_changed" in kinds(found, "warning")
+
+
+def test_a_tokenizer_that_is_gone_is_found(cli: Any, copy: Path) -> None:
+    shutil.rmtree(copy / "tokenizer")
+    found = cli("doctor", copy)
+    assert "[tokenizer]" in found.out
+    assert found.code == 3

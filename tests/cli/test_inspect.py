@@ -256,3 +256,15 @@ def test_the_browser_would_tell(tmp_path: Path) -> None:
     console, asked = browse(page, tmp_path, 400)
     assert any("oh" in line for line in console)
     assert asked == ["http://example.invalid/a.png"]
+
+
+def test_pictures_of_sentences_that_were_looked_at_before_go(cli: Any, run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pages"
+    words = ("inspect", run, "--out", out, "--pairs", 0, "--text", "1 2 3")
+    assert cli(*words, "--text", "3 2").code == 0
+    assert list(out.glob("attention-2-*"))
+    (out / "attention-notes.txt").write_text("mine")
+    assert cli(*words).code == 0
+    assert not list(out.glob("attention-2-*"))
+    assert list(out.glob("attention-1-*"))
+    assert (out / "attention-notes.txt").read_text() == "mine"

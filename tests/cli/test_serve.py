@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,13 @@ def test_a_server_says_what_it_needs(cli: Any, monkeypatch: pytest.MonkeyPatch) 
     done = cli("serve", "a")
     assert done.code == 2
     assert "pip install 'pellucid[serve]'" in done.err
+
+
+def test_a_signal_to_change_over_does_not_end_a_server_that_starts(cli: Any) -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert cli("serve").code == 2
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -15,6 +15,7 @@ from pellucid.evaluate.significance import (
     SentenceStatistics,
     approximate_randomisation,
     corpus_score,
+    difference_interval,
     mean_percentage,
     paired_bootstrap,
     resampled_scores,
@@ -151,3 +152,12 @@ def test_wrong_pairs_and_no_resamples_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one resample, got 0"):
         paired_bootstrap(three, three, resamples=0)
     assert corpus_score(three) == 100.0
+
+
+def test_no_difference_of_percentages_is_beyond_100() -> None:
+    hits, misses = np.ones(9), np.zeros(9)
+    hits[0], misses[1] = 0, 1
+    for a, b in ((hits, misses), (misses, hits)):
+        low, high = difference_interval(mean_metric(a), mean_metric(b))
+        assert -100 <= low < high <= 100
+        assert max(-low, high) == 100  # Student's would go on

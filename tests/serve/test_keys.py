@@ -9,6 +9,7 @@ import pytest
 
 from pellucid.errors import ConfigError
 from pellucid.serve.keys import Keys, read_keys
+from pellucid.serve.service import _sent
 
 
 def test_a_line_is_a_key(tmp_path: Path) -> None:
@@ -48,3 +49,9 @@ def test_a_file_that_holds_none_is_refused(tmp_path: Path, content: bytes | None
     with pytest.raises(ConfigError) as error:
         read_keys(path)
     assert error.value.where == str(path)
+
+
+def test_a_header_is_what_was_sent() -> None:
+    assert _sent("clé".encode().decode("latin-1")) == "clé"
+    assert _sent("key") == "key"
+    assert _sent("\xe9") == "\xe9"  # which is no UTF-8

@@ -24,7 +24,7 @@ from pellucid.serve.door import let_nobody_in, open_door
 from pellucid.serve.keys import Keys
 from pellucid.serve.limits import Limits
 from pellucid.serve.requests import HttpError, _pairs
-from pellucid.serve.service import Service, settle
+from pellucid.serve.service import Service, free_earlier
 
 KEPT = Path(__file__).parents[1] / "runs" / "kept" / "0.1.0" / "run"
 
@@ -123,7 +123,7 @@ def test_what_an_earlier_opening_has_left_goes_with_a_change() -> None:
 
     service = Service(opens, Limits(), Keys(), opens())
     try:
-        settle()
+        free_earlier()
         for number in range(1, 4):
             asyncio.run(service.reload())
             assert [one() is not None for one in opened] == [False] * number + [True]

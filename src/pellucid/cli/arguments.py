@@ -20,6 +20,7 @@ from pellucid.recipes import read_recipe, recipe_names
 
 Arguments = TypeVar("Arguments")
 
+
 def parse(kind: type[Arguments], program: str, words: Sequence[str]) -> Arguments:
     """A verb's arguments; --help is answered with help.
 

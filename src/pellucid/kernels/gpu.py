@@ -127,10 +127,7 @@ def recorder() -> Callable[[Launch], Launch]:
     return lambda function: record(function) if first else function
 
 
-@functools.cache
-def _recording_stream() -> torch.cuda.Stream:
-    """One for all that is recorded: each has memory of its own for its products."""
-    return torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has no types there
+_recording_stream = functools.cache(torch.cuda.Stream)  # one for all, for each has memory of its own for its products
 
 
 def _graph_of(function: Launch, pool: Any) -> torch.cuda.CUDAGraph:

@@ -88,16 +88,16 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._is_in_head, self._is_idle, self._since, self._named = True, False, time.monotonic(), 0
+        self._is_in_head, self._is_idle, self._since, self._header_bytes = True, False, time.monotonic(), 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:  # what stands behind a body is no header: a proxy has not looked at it
-            self._named += len(name) + len(value) + 4
+            self._header_bytes += len(name) + len(value) + 4
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._is_in_head, self._head_bytes, self._since = False, 0, time.monotonic()
-        if self._named > MOST_HEAD_BYTES:  # that came all at once
+        if self._header_bytes > MOST_HEAD_BYTES:  # that came all at once
             raise ValueError("the headers are too long")
         if len(self.pipeline) >= MOST_AHEAD:
             raise ValueError("too many requests wait for the one before them")  # uvicorn answers with 400

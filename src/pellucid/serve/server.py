@@ -25,7 +25,7 @@ from pellucid.serve.door import let_nobody_in, open_door
 from pellucid.serve.guard import is_of_this_machine
 from pellucid.serve.keys import Keys
 from pellucid.serve.limits import Limits
-from pellucid.serve.service import Service, settle
+from pellucid.serve.service import Service, free_earlier
 
 DRAINING = 0.5  # seconds in which connections are let go, and new ones still come, before the door is closed
 _COMING_IN = 0.2  # seconds for those who have begun to connect by then
@@ -117,7 +117,7 @@ def serve(opens: Callable[[], Catalogue], limits: Limits, keys: Keys, address: t
                             timeout_graceful_shutdown=int(limits.seconds or 3600) + 5)
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what clients do wrong is told to them alone
     _allow_connections()
-    settle()
+    free_earlier()
     gc.set_threshold(*_GARBAGE)
     sys.setswitchinterval(_SWITCH)
     warnings.simplefilter("ignore", PellucidWarning)  # answers say what was cut; a server has no line to warn of

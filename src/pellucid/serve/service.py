@@ -109,7 +109,7 @@ class Service:
         async with self._changing:
             keys = await run_in_threadpool(self.keys.again)
             self.catalogue, self.keys = await self._opened(), keys
-            await run_in_threadpool(settle)
+            await run_in_threadpool(free_earlier)
 
     async def _opened(self) -> Catalogue:
         """The runs as they are now; one that is trained on may let go of a checkpoint just as it is opened."""
@@ -170,7 +170,7 @@ class Service:
         return found
 
 
-def settle() -> None:
+def free_earlier() -> None:
     """What is open stays, and need not be searched for garbage again and again; what an earlier opening has left goes,
     but for what requests that have begun still use: that goes at the next."""
     gc.unfreeze()
