@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
@@ -13,8 +14,10 @@ from tests.serve.asgi import Server, serving
 
 from pellucid.runs.run import Run
 from pellucid.serve.alignment import CrossAttention
+from pellucid.serve.catalogue import Catalogue, Served
 from pellucid.serve.keys import Keys
 from pellucid.serve.limits import Limits
+from pellucid.serve.native import choose
 
 TEXTS = ["the cat sleeps .", "it sleeps , a cat", "", "猫在睡觉", "the cat", "une élève lit déjà"]
 
@@ -198,3 +201,16 @@ def test_a_target_that_takes_too_long_to_score_is_refused(run: Run) -> None:
 def test_a_key_is_text(server: Server) -> None:
     answer = server.post("/v1/translate", {"text": "the cat", "run": "run", "api_key": 1})
     assert (answer.status, answer.json) == (400, {"error": "Invalid request: api_key must be text"})
+
+
+def test_who_asks_for_languages_gets_a_run_of_the_task_before_others() -> None:
+    def served(name: str, task: str) -> Any:
+        return Served(name, cast(Any, SimpleNamespace(config=SimpleNamespace(task=task))), "en", "fr")
+
+    catalogue = Catalogue((served("reader", "reading"), served("kinds", "classification"), served("words", "seq2seq")))
+    service = cast(Any, SimpleNamespace(catalogue=catalogue))
+    assert [one.name for one in catalogue.translators] == ["words"]
+    assert choose(service, None, "en").name == "words"
+    assert choose(service, None, "en", None, "classification").name == "kinds"
+    only = cast(Any, SimpleNamespace(catalogue=Catalogue((served("kinds", "classification"),))))
+    assert choose(only, None, "en").name == "kinds"  # which says what it can do
