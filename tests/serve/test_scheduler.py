@@ -66,8 +66,8 @@ def scheduler() -> Iterator[Scheduler]:
     made.close()
 
 
-def ask(run: Any, sample: bool = False) -> Ask:
-    return Ask(run, DecodeConfig(sample=sample))
+def ask(run: Any, sample: bool = False, min_length: int = 0) -> Ask:
+    return Ask(run, DecodeConfig(sample=sample, min_length=min_length, max_length=1024))
 
 
 def soon() -> float:
@@ -293,6 +293,31 @@ def test_a_text_costs_its_characters_and_its_prefix() -> None:
     task = Task(loop.create_future(), None, ["abc", ""], ["de", ""])
     loop.close()
     assert (task.cost(0), task.cost(1)) == (21, 16)
+
+
+def test_a_text_costs_the_least_length_that_is_asked_for() -> None:
+    loop = asyncio.new_event_loop()
+    task = Task(loop.create_future(), ask(Echo(), min_length=100), ["abc", "x" * 1000])
+    loop.close()
+    assert [task.cost(0), task.cost(1)] == [16 + 400, 16 + 1000]
+
+
+def test_a_batch_of_texts_that_take_long_has_few(scheduler: Scheduler, echo: Echo) -> None:
+    long = ask(echo, min_length=1000)
+
+    async def both() -> None:
+        echo.goes.clear()
+        first = asyncio.ensure_future(scheduler.generate(long, [f"long {n}" for n in range(24)], soon()))
+        while not echo.batches:
+            await asyncio.sleep(0.001)
+        short = asyncio.ensure_future(scheduler.generate(ask(echo), ["short"], soon()))
+        await asyncio.sleep(0)
+        echo.goes.set()
+        await asyncio.gather(first, short)
+
+    asyncio.run(both())
+    assert len(echo.batches[0]) < 4
+    assert ["short"] in echo.batches[:3]
 
 
 def test_a_request_of_many_texts_is_no_reason_to_refuse_one_of_few(echo: Echo) -> None:

@@ -24,6 +24,7 @@ from pellucid.serve.tasks import Ask, Part, Task, outcomes, settle, tell
 
 BATCH_SECONDS = 0.05
 _LEAST_TEXTS = 8  # of a batch, if there are as many: that takes little longer than one, and tells what many take
+_LONG_SECONDS = 0.5  # from which on it does not, and others would wait
 _ALONE_SECONDS = 0.1  # predicted of work that is done by itself, before there was any
 _LATEST = 0.25  # what the latest of it counts for
 
@@ -193,10 +194,11 @@ class Scheduler:
             self._is_working_alone = True
             return [(first, 0)]
         room, share = BATCH_SECONDS / self._load.rate(ask.kind), self._load.share(ask)
+        least = room - _LONG_SECONDS / self._load.rate(ask.kind)  # below 0
         parts: list[Part] = []
         others: list[Task] = []
         again: deque[Task] = deque()  # they have had their turn, and have more
-        while share > 0 and (room > 0 or len(parts) < _LEAST_TEXTS) and (self._waiting or again):
+        while share > 0 and (room > (least if len(parts) < _LEAST_TEXTS else 0)) and (self._waiting or again):
             if not self._waiting:
                 self._waiting, again = again, self._waiting
             task = self._waiting.popleft()

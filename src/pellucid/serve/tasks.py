@@ -14,6 +14,7 @@ from pellucid.runs.candidates import Generated
 from pellucid.runs.run import Run
 
 PER_TEXT = 16  # characters that a text costs besides its own
+_PER_TOKEN = 4  # characters that a token counts for, which is asked for whatever the text is
 
 
 class Way(NamedTuple):
@@ -77,8 +78,9 @@ class Task:
         self.turn = sum(map(self.cost, range(len(self.texts)))) // max(1, len(self.texts))
 
     def cost(self, place: int) -> int:
-        """Of one text, in characters."""
-        return PER_TEXT + len(self.texts[place]) + (len(self.prefixes[place]) if self.prefixes else 0)
+        """Of one text, in characters: its own, or those of the least length that its output is to have."""
+        least = 0 if self.ask is None else _PER_TOKEN * self.ask.options.min_length
+        return PER_TEXT + max(len(self.texts[place]), least) + (len(self.prefixes[place]) if self.prefixes else 0)
 
 
 Part = tuple[Task, int]  # a text, by its place in a task
