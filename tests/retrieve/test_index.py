@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pellucid.errors import CheckpointError, ConfigError, DataError
+from pellucid.errors import CheckpointError, ConfigError, DataError, OutputError
 from pellucid.files import MANIFEST, sha256
 from pellucid.retrieve import building
 from pellucid.retrieve.documents import read_documents
@@ -245,6 +245,18 @@ def test_an_open_index_goes_on_while_it_is_replaced(idx: Path, tmp_path: Path) -
     build_index([lines(tmp_path / "new.jsonl", [{"id": "n", "text": "new 猫"}])], str(idx))
     assert old.search("猫")[0].passage.document == "a"
     assert FolderIndex(idx).search("猫")[0].passage.document == "n"
+
+
+def test_an_index_is_built_where_a_link_leads(idx: Path, tmp_path: Path, data: str) -> None:
+    link = tmp_path / "current"
+    link.symlink_to(idx, target_is_directory=True)
+    build_index([lines(tmp_path / "new.jsonl", [{"id": "n", "text": "new 猫"}])], str(link))
+    assert link.is_symlink()
+    assert FolderIndex(idx).search("猫")[0].passage.document == "n"
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(OutputError):
+        build_index([data], str(loop))
 
 
 def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path, data: str) -> None:

@@ -25,7 +25,7 @@ _SCRATCH = "runs"
 
 
 def write_index(folder: Path, given: Callable[[], tuple[Iterable[Document], int]]) -> None:
-    """Makes an index at `folder`; an older one stays in use until the new one is whole.
+    """Makes an index at `folder`, or where that leads to; an older one stays in use until the new one is whole.
 
     Args:
         given: what it is made of, and how many characters a passage has; asked for once nobody else writes there, so
@@ -35,6 +35,8 @@ def write_index(folder: Path, given: Callable[[], tuple[Iterable[Document], int]
         ConfigError: the folder holds something else, or another process is writing there.
         OutputError: disk full, no permission.
     """
+    folder = Path(os.path.realpath(folder))  # a link cannot be replaced by a folder, and is to lead there as before
+
     def fill(place: Path) -> None:
         documents, longest = given()
         scratch = place / _SCRATCH
