@@ -43,6 +43,10 @@ def train(words: list[str]) -> int:
     (out / "environment.json").write_text(json.dumps({
         "pellucid": "0", "packages": {"torch": "0"}, "processor": "none", "precision": "fp32",
         "threads": 1}))
+    data = out.parent.parent / "data.txt"
+    if data.exists():
+        sha256 = hashlib.sha256(data.read_bytes()).hexdigest()
+        (out / "data.json").write_text(json.dumps({"train": {"sha256": sha256}, "test": {"sha256": "0"}}))
     metrics = out / "metrics.jsonl"
     done = metrics.read_text().count("\n") if metrics.exists() else 0
     for step in range(done + 1, config.train.steps + 1):

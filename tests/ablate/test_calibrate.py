@@ -5,9 +5,38 @@ from typing import Any
 
 import pytest
 
+from pellucid.ablate import calibrate
 from pellucid.ablate.calibrate import measure
+from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
+from pellucid.errors import NumericalError
 from pellucid.train import objective
+
+
+def config(**train: Any) -> RunConfig:
+    return from_mapping({
+        "task": "seq2seq", "data": {"generated": {"task": "copy", "train": 40, "validation": 4, "test": 4}},
+        "tokenizer": {"kind": "word"}, "model": {"d_model": 16, "n_heads": 2, "d_ff": 16, "encoder_layers": 1,
+                                               "decoder_layers": 1, "max_length": 32},
+        "train": {"steps": 1000, "batch_tokens": 64, "workers": 1, **train}})
+
+
+@pytest.mark.parametrize("last", [0, 1, 4])
+def test_a_cell_that_diverges_is_timed_until_then(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = list[int]()
+    real = calibrate.update
+
+    def diverges(learner: Any) -> Any:
+        if len(steps) == last:
+            raise NumericalError("the loss is not finite")
+        steps.append(1)
+        return real(learner)
+
+    monkeypatch.setattr(calibrate, "update", diverges)
+    measured = measure(config(), tmp_path)
+    assert len(steps) == last
+    assert 0 < measured.seconds < 60
+    assert measured.tokens > 0
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -21,10 +50,6 @@ def test_r_drop_that_begins_late_is_timed(alpha: float, tmp_path: Path, monkeypa
 
     monkeypatch.setattr(objective, "r_drop_loss", counted)
     monkeypatch.setattr("pellucid.ablate.calibrate.SECONDS", 0.0)
-    measured = measure(from_mapping({
-        "task": "seq2seq", "data": {"generated": {"task": "copy", "train": 40, "validation": 4, "test": 4}},
-        "tokenizer": {"kind": "word"}, "model": {"d_model": 16, "n_heads": 2, "d_ff": 16, "encoder_layers": 1,
-                                               "decoder_layers": 1, "max_length": 32},
-        "train": {"steps": 1000, "batch_tokens": 64, "r_drop": alpha, "r_drop_after": 500, "workers": 1}}), tmp_path)
+    measured = measure(config(r_drop=alpha, r_drop_after=500), tmp_path)
     assert measured.seconds > 0
     assert bool(calls) == bool(alpha)

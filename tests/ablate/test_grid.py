@@ -28,8 +28,8 @@ PAIR = {"model.position": ["sinusoidal", "none"], "width": WIDTH}
 
 
 def plain(study: Study, again: tuple[str, ...] = ()) -> list[Result]:
-    return [Result(cell, None, None, None, None, None, 0, 1, {}, {}, 0, is_baseline_again=cell.label in again)
-            for cell in cells_of(study)]
+    return [Result(cell, None, None, None, None, None, 0, 1, {}, {}, 0, str(cell.config.tokenizer),
+                   is_baseline_again=cell.label in again) for cell in cells_of(study)]
 
 
 def grid(study: Study, metric: str, values: Mapping[str, tuple[float, ...]], **of_sample: Any) -> Grid:

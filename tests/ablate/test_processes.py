@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from pellucid.ablate.agenda import Planned
 from pellucid.ablate.outcome import Outcome
 from pellucid.ablate.processes import Stopped, seconds_left
 from pellucid.ablate.study import Study
-from pellucid.errors import UserError
+from pellucid.errors import DataError, UserError
 from pellucid.train.journal import Reporter
 
 FAKE = Path(__file__).parent / "fake_pellucid.py"
@@ -77,6 +78,33 @@ def test_a_kill_between_two_test_sets_loses_no_table_of_sentences(study: Make, t
     run(made, tmp_path / "out")
     assert asked[1] == first
     assert (first[0], "second") in asked[2:]
+
+
+def test_data_that_changed_since_are_refused(study: Make, tmp_path: Path) -> None:
+    """Runs on both would be averaged as one cell."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "data.txt").write_text("old")
+    run(study(TWO | {"seeds": [1]}), out)
+    (out / "data.txt").write_text("new")
+    for _ in range(2):
+        with pytest.raises(DataError, match="the train data changed since the study began"):
+            run(study(TWO), out)
+        assert [row["status"] for row in table(out)] == ["done", "done", "missing", "missing"]
+    (out / "data.txt").write_text("old")
+    run(study(TWO), out)
+    assert [row["status"] for row in table(out)] == ["done"] * 4
+
+
+def test_a_run_that_is_gone_is_trained_again_where_a_test_set_is_wanted(study: Make, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(study(TWO), out)
+    shutil.rmtree(out / "runs")
+    run(study(TWO), out)
+    assert len(calls(out)) == 8
+    more = {"tests": {"long": {"min_length": 12, "max_length": 12}}, "metrics": ["test.exact", "long.exact"]}
+    run(study(TWO | more), out)
+    assert sorted(call.split()[0] for call in calls(out)[8:]) == ["evaluate"] * 8 + ["train"] * 4
 
 
 def test_an_extended_study_repeats_nothing(study: Make, tmp_path: Path) -> None:

@@ -27,9 +27,11 @@ from pellucid.ablate.outcome import (
     trained_scores,
     write_outcome,
 )
-from pellucid.ablate.power import Smallest
+from pellucid.ablate.power import Smallest, told
 from pellucid.ablate.report import escaped, latex, markdown, write_report
 from pellucid.ablate.results import Result, as_data, results_of
+from pellucid.ablate.scales import scale_of
+from pellucid.ablate.statistics import Error, Variance
 from pellucid.ablate.study import Study
 from pellucid.ablate.tables import Table, gained, lost, metric_table, overview
 from pellucid.ablate.telling import judged
@@ -310,7 +312,37 @@ def test_the_csv_has_a_row_a_run(reported: tuple[Path, list[Planned]]) -> None:
     assert {row["model.position"] for row in rows} == {"sinusoidal", "none"}
 
 
-def test_effects_beside_a_baseline_of_nothing_are_told() -> None:
-    effect = Smallest("test.exact", 6, 0.0, 0.0, 2.5, False)
-    assert (lost(effect), gained(effect)) == ("0.00", "+2.50")
+def test_effects_that_no_score_could_have_are_not_told() -> None:
+    """Of 60 sentences, with 2 % in the baseline, none can be told apart below."""
+    error = Error((Variance(0.02, 4.0),))
+    for baseline, none in ((0.0, "down"), (2.0, "down"), (100.0, "up")):
+        effect = told("test.exact", 6, error, baseline, scale_of("test.exact", 60))
+        assert getattr(effect, none) is None
+        assert (lost(effect) if none == "down" else gained(effect)) == "–"
+        assert (lost(effect) if none == "up" else gained(effect))[0] in "+−"
+    effect = told("validation.loss", 6, error, 1.0, scale_of("validation.loss", 60))
+    assert effect.down is not None
+    assert effect.up is not None
+    assert 0 < effect.down < effect.up
+
+
+def test_a_run_without_measurable_seconds_has_no_speed() -> None:
+    trained = {"source_tokens": 5, "target_tokens": 5, "seconds": 0.0}
+    assert Outcome(trained=trained).value("tokens_per_second") is None
+    assert Outcome(trained=trained | {"seconds": 0.004}).value("tokens_per_second") == 2500
+
+
+def test_perplexities_over_other_tokens_are_not_compared_though_the_configuration_is_the_same(two: Study,
+                                                                                              tmp_path: Path) -> None:
+    runs = [(one, dataclasses.replace(outcome(one), vocabulary="ab"[one.cell.is_baseline]))
+            for one in planned_of(two, tmp_path)]
+    other = results(two, runs)["position none"]
+    assert other.is_other_vocabulary
+    assert other.scores["validation.loss"].test is None
+    assert other.scores["test.exact"].test is not None
+    same = results(two, [(one, dataclasses.replace(each, vocabulary="a")) for one, each in runs])["position none"]
+    assert same.scores["validation.loss"].test is not None
+
+
+def test_effects_told_in_shares_of_the_baseline() -> None:
     assert lost(Smallest("validation.loss", 6, 0.7, 0.07, 0.08, True)) == "−10 %"

@@ -180,6 +180,8 @@ def test_ter_is_computed_where_a_study_wants_it_alone(study: Make, tmp_path: Pat
     made = study({"metrics": ["test.exact", "test.ter_lowercase"]})
     (planned, *_) = plan(made, cells_of(made), tmp_path)
     assert "--without" not in planned.commands["test"]
+    assert planned.lacks(trained) == ["train", "test"]  # the run is not there
+    planned.folder.mkdir(parents=True)
     assert planned.lacks(trained) == ["test"]
 
 
@@ -192,6 +194,7 @@ def test_a_further_test_set_of_the_same_name_is_another_one(study: Make, tmp_pat
     assert first(30).lacks(done) == first(60).lacks(done) == []  # by a version that noted none
     done = dataclasses.replace(done, tests=first(30).tests)
     assert first(30).lacks(done) == []
+    first(60).folder.mkdir(parents=True)
     assert first(60).lacks(done) == ["long"]
 
 

@@ -52,8 +52,10 @@ class Planned:
                 if stage != "train"}
 
     def lacks(self, outcome: Outcome) -> list[str]:
-        """The stages that are still to do, where it has come so far."""
-        return outcome.lacks(self.test_sets, self.tests)
+        """The stages that are still to do, where it has come so far: all of them, where the run that is to be evaluated
+        is gone."""
+        missing = outcome.lacks(self.test_sets, self.tests)
+        return [*self.commands] if missing and not self.folder.exists() else missing
 
     def read(self) -> Outcome:
         """What it has come to so far."""

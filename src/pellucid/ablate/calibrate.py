@@ -1,6 +1,7 @@
 """What an update of a cell costs: for the dry run and a budget of tokens by a short look, for one of minutes by several
 rounds over all cells, so that no cell is measured only while the machine did something else."""
 
+import contextlib
 import hashlib
 import io
 import time
@@ -11,6 +12,7 @@ from statistics import fmean
 
 from pellucid.config import RunConfig
 from pellucid.config.mapping import to_mapping
+from pellucid.errors import NumericalError
 from pellucid.files import make_folder
 from pellucid.precision import keep_primitives
 from pellucid.train.initialize import source_of
@@ -48,19 +50,28 @@ def measure(config: RunConfig, folder: Path) -> Measured:
     preparation = time.monotonic() - began
     corpus = learner.batches.corpus.in_epoch(0)
     per_epoch = int(corpus.source.lengths.sum()) + int(corpus.target.lengths.sum())
-    progress, taken = learner.progress, 0.0
-    with at_work(learner):
-        for _ in range(_WARM):
-            update(learner)
-        before, began = progress.source_tokens + progress.target_tokens, time.monotonic()
-        count = 0
-        while count < UPDATES or taken < SECONDS:
-            update(learner)
-            count, taken = count + 1, time.monotonic() - began
-    a_token = taken / (progress.source_tokens + progress.target_tokens - before)
     tokens = per_epoch / learner.batches.per_epoch * config.train.accumulate
+    a_token = _timed(learner, tokens)
     parameters = sum(p.numel() for p in learner.parameters)
     return Measured(parameters, tokens, a_token * tokens, preparation)
+
+
+def _timed(learner: Learner, tokens: float) -> float:
+    """Seconds a token; what diverges meanwhile, as its run will, was timed until then.
+
+    Args:
+        tokens: of an update, in the mean.
+    """
+    progress = learner.progress
+    count, before, began, ended = 0, 0, time.monotonic(), 0.0
+    with at_work(learner), contextlib.suppress(NumericalError):
+        while count < _WARM + UPDATES or ended - began < SECONDS:
+            if count == _WARM:
+                before, began = progress.source_tokens + progress.target_tokens, time.monotonic()
+            update(learner)
+            count, ended = count + 1, time.monotonic()
+    done = progress.source_tokens + progress.target_tokens - before
+    return (ended - began) / done if done and ended > began else (time.monotonic() - began) / tokens
 
 
 def middle(looks: Sequence[Measured]) -> Measured:

@@ -244,10 +244,10 @@ def _of_set(metric: str, scale: Scale, weighted: Mean, seeds: Sequence[int]) -> 
     there is taken off, as the seeds' own variance has it already. Of a proportion, half a sentence more counts as moved
     in each cell, so that 100 against 100 is not known to the last digit (Agresti and Min 2005).
     """
+    if len({len(sample.influences[seed]) for _, sample in weighted for seed in seeds}) > 1:
+        return None
     tables = [weight * np.stack([scale.slope(sample.values[seed]) * sample.influences[seed] for seed in seeds])
               for weight, sample in weighted]
-    if len({table.shape for table in tables}) > 1:
-        return None
     table = sum(tables[1:], start=tables[0])
     count = table.shape[1]
     if count < 2:

@@ -20,7 +20,7 @@ from pellucid.ablate import effects
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.effects import Interval, PairedTest, Sample
 from pellucid.ablate.power import LEVEL, Smallest, told
-from pellucid.ablate.results import A_TOKEN, Result, Run, sample_of, vocabulary
+from pellucid.ablate.results import A_TOKEN, Result, Run, sample_of
 from pellucid.ablate.scales import scale_of, score_of
 from pellucid.ablate.study import MEASURED, Study
 from pellucid.evaluate.holm import holm
@@ -174,8 +174,7 @@ def _can_differ(contrast: Contrast, metric: str, results: Sequence[Result]) -> b
         weight, cell = weights.get(result.cell.label, 0.0), result.cell
         same = cell.baseline if result.is_baseline_again and metric not in MEASURED else cell.label
         cells[same] = cells.get(same, 0.0) + weight
-        other = str(vocabulary(cell.config))
-        tokens[other] = tokens.get(other, 0.0) + weight
+        tokens[result.vocabulary] = tokens.get(result.vocabulary, 0.0) + weight
     if score_of(metric) in A_TOKEN and any(abs(weight) > _NOTHING for weight in tokens.values()):
         return False
     return any(abs(weight) > _NOTHING for weight in cells.values())

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.tokenizers.build import load_tokenizers
 from pellucid.errors import CheckpointError
 from pellucid.files import read_json, write_json
 from pellucid.train.journal import read_metrics
@@ -37,6 +38,7 @@ class Outcome:
         scores: by data ("validation", "test", a further test set), of the weights that training chose.
         tests: by further test set, which one of its name it was (agenda.py), where that was noted.
         seconds: by stage, from the start of its process to the end.
+        vocabulary: the digest of its target tokenizer; empty where an older version trained it.
         threads, at_once: of its process, and how many runs shared the machine; speed depends on them.
     """
 
@@ -45,6 +47,7 @@ class Outcome:
     scores: dict[str, Scores] = field(default_factory=dict)
     tests: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    vocabulary: str = ""
     threads: int = 0
     at_once: int = 1
 
@@ -69,7 +72,8 @@ class Outcome:
         if metric == "seconds":
             return float(self.trained["seconds"])
         if metric == "tokens_per_second":
-            return self.tokens / max(float(self.trained["seconds"]), 1e-9)
+            seconds = float(self.trained["seconds"])
+            return self.tokens / seconds if seconds else None
         data, score = metric.split(".")
         return self.scores.get(data, {}).get(score)
 
@@ -109,6 +113,12 @@ def trained_scores(folder: Path, summary: dict[str, Any]) -> Scores:
     if "loss" in chosen:
         chosen["perplexity"] = math.exp(min(chosen["loss"], 700.0))
     return finite({**best, **chosen})
+
+
+def vocabulary_of(folder: Path) -> str:
+    """The digest of a run's target tokenizer; empty where that is gone."""
+    place = folder / "tokenizer"
+    return load_tokenizers(place).target_sha256() if place.exists() else ""
 
 
 def finite(scores: dict[str, Any]) -> Scores:

@@ -28,15 +28,15 @@ class Smallest:
     Attributes:
         cells: that are compared, or whatever else is tested, and corrected for.
         baseline: the score that they are told from.
-        down, up: how far below and above it another cell must be.
+        down, up: how far below and above it another cell must be; None where no score is that far.
         is_relative: they are shares of the baseline, which nobody knows yet.
     """
 
     metric: str
     cells: int
     baseline: float
-    down: float
-    up: float
+    down: float | None
+    up: float | None
     is_relative: bool
 
 
@@ -66,8 +66,10 @@ def expected(metric: str, cells: int, seeds: int) -> Smallest | None:
 def told(metric: str, cells: int, error: Error, baseline: float, scale: Scale, is_relative: bool = False) -> Smallest:
     """From one error, in a family of so many tests."""
     reach, start = found_with(error, 1 - LEVEL / cells), scale.to(baseline)
-    down, up = scale.back(np.array([start - reach, start + reach])).tolist()
-    return Smallest(metric, cells, baseline, baseline - down, up - baseline, is_relative)
+    ends = start - reach, start + reach
+    down, up = (abs(found - baseline) if scale.holds(end) else None
+                for end, found in zip(ends, scale.back(np.array(ends)).tolist(), strict=True))
+    return Smallest(metric, cells, baseline, down, up, is_relative)
 
 
 def found_with(error: Error, confidence: float, power: float = POWER) -> float:

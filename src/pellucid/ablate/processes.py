@@ -21,11 +21,13 @@ from pellucid.ablate.outcome import (
     evaluated_scores,
     last_screen,
     trained_scores,
+    vocabulary_of,
     write_outcome,
 )
 from pellucid.ablate.sentences import sentence_influences, table_of
 from pellucid.config.effects import LANGUAGES, differences_in_training
-from pellucid.errors import CheckpointError, NumericalError, UserError
+from pellucid.data.splits import RECORD
+from pellucid.errors import CheckpointError, DataError, NumericalError, UserError
 from pellucid.files import make_folder, read_json
 from pellucid.kernels.levels import cores
 from pellucid.runs.folder import read_config
@@ -133,10 +135,12 @@ class Pool:
             raise _failure(planned, code)
         elif stage == "train":
             _check_config(planned)
+            _check_data(planned, [run for run in self.runs if self.outcomes[run.outcome].trained])
             summary = json.loads(told)
             threads = read_json(planned.folder / "environment.json")["threads"]
-            outcome = replace(outcome, trained=summary, threads=threads, at_once=self.jobs,
-                              scores={**outcome.scores, "validation": trained_scores(planned.folder, summary)})
+            outcome = replace(outcome, trained=summary, threads=threads, at_once=self.jobs, tests={},
+                              scores={"validation": trained_scores(planned.folder, summary)},
+                              vocabulary=vocabulary_of(planned.folder))
         else:
             known = {stage: planned.tests[stage]} if stage in planned.tests else {}
             outcome = replace(outcome, scores={**outcome.scores, stage: evaluated_scores(told)},
@@ -224,6 +228,24 @@ def _check_config(planned: Planned) -> None:
         raise CheckpointError("a run of the study has another configuration", where=str(planned.folder),
                               why="; ".join(f"{key}: {there} there, {here} wanted" for key, there, here in changed),
                               fix="give the study another --out")
+
+
+def _check_data(planned: Planned, others: Sequence[Planned]) -> None:
+    """A run has the data that those before it had, where it is to have the same.
+
+    Raises:
+        DataError: which split changed.
+    """
+    for other in others:
+        record = other.folder / RECORD
+        if other.config.data == planned.config.data and other.config.task == planned.config.task and record.exists():
+            before, now = read_json(record), read_json(planned.folder / RECORD)
+            changed = [name for name in now if name in before and before[name]["sha256"] != now[name]["sha256"]]
+            if changed:
+                raise DataError(f"the {' and '.join(changed)} data changed since the study began",
+                                where=str(planned.folder), why=f"{other.folder} had other files",
+                                fix="bring the old data back and remove this folder, or give the study another --out")
+            return
 
 
 def _failure(planned: Planned, code: int) -> UserError:

@@ -10,12 +10,12 @@ from pellucid.ablate.agenda import Planned
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.confounds import confounds, pretraining_of
 from pellucid.ablate.effects import Interval, PairedTest, Sample
-from pellucid.ablate.outcome import Divergence, Outcome
+from pellucid.ablate.outcome import Divergence, Outcome, vocabulary_of
 from pellucid.ablate.power import LEVEL, Smallest, smallest
 from pellucid.ablate.scales import scale_of, score_of
 from pellucid.ablate.sentences import sentence_influences
 from pellucid.ablate.study import LOWER_IS_BETTER, MEASURED, Study
-from pellucid.config import RunConfig, TokenizerConfig
+from pellucid.config import TokenizerConfig
 from pellucid.evaluate.holm import holm
 from pellucid.files import read_json
 
@@ -34,6 +34,7 @@ class Score:
         test: against the baseline, over the seeds that both have; None for a baseline, without such a seed, or where
             there is nothing to test.
         p: the test's, corrected for all cells of the study that are compared by this metric.
+        sentences: that were tested, where that is known.
         with_sentences: whether interval and test are over the test sentences as well as over the seeds.
     """
 
@@ -41,6 +42,7 @@ class Score:
     interval: Interval | None
     test: PairedTest | None = None
     p: float | None = None
+    sentences: int = 0
     with_sentences: bool = False
 
     @property
@@ -62,8 +64,9 @@ class Result:
         scores: by metric.
         diverged: by seed.
         missing: runs still to be done.
-        is_other_vocabulary: its tokenizer is configured otherwise than the baseline's, so that a loss or perplexity
-            is a mean over other tokens.
+        vocabulary: what decides on the tokens of its targets: a digest of the trained tokenizer, or where nobody
+            knows that, how it is configured.
+        is_other_vocabulary: it is not the baseline's, so that a loss or perplexity is a mean over other tokens.
         is_baseline_again: every run has exactly the scores of the baseline's under its seed: it is the same model.
         confounded: what differs from the baseline besides what the cell changes, in words.
     """
@@ -79,6 +82,7 @@ class Result:
     scores: dict[str, Score]
     diverged: dict[int, Divergence]
     missing: int
+    vocabulary: str
     is_other_vocabulary: bool = False
     is_baseline_again: bool = False
     confounded: tuple[str, ...] = ()
@@ -119,7 +123,8 @@ def smallest_effects(study: Study, results: Sequence[Result]) -> list[Smallest]:
         scores = [result.scores[metric] for result in results if is_tested(result, metric)]
         errors = [score.test.error for score in scores if score.test is not None and score.test.error is not None]
         start = next((r.scores[metric].interval for r in results if r.cell.is_baseline), None)
-        if start is not None and (one := smallest(metric, errors, start.mean, scale_of(metric, 500))):
+        scale = scale_of(metric, max((score.sentences for score in scores), default=0) or 500)
+        if start is not None and (one := smallest(metric, errors, start.mean, scale)):
             found.append(one)
     return found
 
@@ -133,7 +138,7 @@ def _alone(cell: Cell, runs: Sequence[Run], operations: float | None) -> Result:
         max((pretraining_of(planned.folder) for planned, _ in runs), default=0),
         max((outcome.at_once for outcome in trained), default=1), {},
         {planned.config.seed: outcome.diverged for planned, outcome in runs if outcome.diverged is not None},
-        sum(bool(planned.lacks(outcome)) for planned, outcome in runs))
+        sum(bool(planned.lacks(outcome)) for planned, outcome in runs), _vocabulary(cell, runs))
 
 
 def _beside(result: Result, baseline: Result, by_cell: Mapping[str, Sequence[Run]]) -> Result:
@@ -142,14 +147,15 @@ def _beside(result: Result, baseline: Result, by_cell: Mapping[str, Sequence[Run
         return result
     here, there = by_cell[result.cell.label], by_cell[baseline.cell.label]
     is_again = not result.missing and not baseline.missing and _outputs(here) == _outputs(there)
-    is_other = vocabulary(result.cell.config) != vocabulary(baseline.cell.config)
-    return replace(result, is_baseline_again=is_again, is_other_vocabulary=is_other,
+    return replace(result, is_baseline_again=is_again, is_other_vocabulary=result.vocabulary != baseline.vocabulary,
                    confounded=confounds(_costs(result), _costs(baseline)))
 
 
-def vocabulary(config: RunConfig) -> TokenizerConfig:
-    """What decides on the tokens that scores are over; how they are sampled in training does not."""
-    return replace(config.tokenizer, sampling=TokenizerConfig().sampling)
+def _vocabulary(cell: Cell, runs: Sequence[Run]) -> str:
+    for planned, outcome in runs:
+        if outcome.trained is not None and (found := outcome.vocabulary or vocabulary_of(planned.folder)):
+            return found
+    return str(replace(cell.config.tokenizer, sampling=TokenizerConfig().sampling))  # which decides on none
 
 
 def _costs(result: Result) -> dict[str, float | None]:
@@ -198,7 +204,7 @@ def _with_scores(metric: str, results: Sequence[Result], samples: Mapping[str, S
         label = result.cell.label
         sample = samples[label]
         score = Score(dict(sample.values), intervals.get(label, intervals.get(result.cell.baseline)),
-                      by_label.get(label), corrected.get(label),
+                      by_label.get(label), corrected.get(label), sample.sentences,
                       bool(sample.values) and all(seed in sample.influences for seed in sample.values))
         found.append(replace(result, scores={**result.scores, metric: score}))
     return found

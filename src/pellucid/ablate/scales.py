@@ -54,6 +54,11 @@ class Scale:
         grown = np.where(grown > self.least, grown, 0.0)
         return grown if self.kind == "logarithm" else np.exp(np.minimum(grown, _MOST))
 
+    def holds(self, value: float) -> bool:
+        """Whether a value lies where scores are."""
+        ends = (0.0, 100.0) if self.kind == "arcsine" else (0.0, math.inf)
+        return self.to(ends[0]) <= value <= self.to(ends[1])
+
     def slope(self, score: float) -> float:
         """How fast the scale grows with the score, there."""
         if self.kind == "arcsine":

@@ -110,12 +110,15 @@ def smallest_table(effects: Sequence[Smallest]) -> Table:
                   gained(each)) for each in effects)
     return Table("Smallest effects that would be found",
                  "A cell that truly lies this far from the baseline is told apart in four of five such studies, after "
-                 "Holm's correction; from the middle one of the errors that were seen. Smaller ones may well be there.",
+                 "Holm's correction; from the middle one of the errors that were seen. Smaller ones may well be there. "
+                 f"Where {NONE} stands, no score lies that far from it: no such effect could be found.",
                  ("metric", "cells compared", "baseline", "below", "above"), rows, (1, 2, 3, 4))
 
 
 def lost(effect: Smallest) -> str:
-    """How far below the baseline a cell must lie to be found: ``−3.4``, ``−6 %``; as far as the range goes at most."""
+    """How far below the baseline a cell must lie to be found: ``−3.4``, ``−6 %``; ``–`` where no score does."""
+    if effect.down is None:
+        return NONE
     if effect.is_relative:
         return f"−{100 * effect.down / effect.baseline:.0f} %"
     return signed(effect.metric, 0.0 - effect.down)
@@ -123,6 +126,8 @@ def lost(effect: Smallest) -> str:
 
 def gained(effect: Smallest) -> str:
     """How far above."""
+    if effect.up is None:
+        return NONE
     if effect.is_relative:
         return f"+{100 * effect.up / effect.baseline:.0f} %"
     return signed(effect.metric, effect.up)

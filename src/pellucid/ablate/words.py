@@ -86,10 +86,11 @@ def _pair(study: Study, metric: str, pair: Pair) -> str:
                     "share.)")
     if rest and (smallest := pair.smallest) is not None:
         whose = f" of {'; '.join(rest)}" if found else ""
-        below, above = (number(metric, size) for size in (smallest.down, smallest.up))
-        size = f"±{below}" if below == above else f"−{below} or +{above}"
-        said.append(f"{'No' if found else 'no'} interaction{whose} was found; one of {with_unit(metric, size)} would "
-                    "have been found four times in five.")
+        below, above = ("" if size is None else number(metric, size) for size in (smallest.down, smallest.up))
+        sizes = [f"±{below}"] if below == above else [sign + size for sign, size in zip("−+", (below, above)) if size]
+        would = (f"one of {with_unit(metric, ' or '.join(sizes))} would have been found four times in five"
+                 if below or above else "none within the range of such scores could have been")
+        said.append(f"{'No' if found else 'no'} interaction{whose} was found; {would}.")
     both = f"{_short(pair.factor)} and {_short(pair.condition)}"
     if not said:
         return f"whether {both} interact cannot be tested."

@@ -28,6 +28,7 @@ from pellucid.files import make_folder, write_json, write_text
 from pellucid.runs.care import look_at
 from pellucid.runs.passages import with_passages
 from pellucid.runs.run import Run, load
+from pellucid.runs.scored import EVALUATION
 
 Report = dict[str, Any]
 
@@ -57,7 +58,6 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
     """
     reports: list[Report] = []
     evaluated: list[Evaluated] = []
-    first: list[tuple[str, str]] = []
     name = split if files is None else "files"
     runs = [load(folder) for folder in folders]
     chosen = chosen_score(runs, score, opened is not None)
@@ -69,12 +69,13 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
     if len(runs) > 1 and chosen in SCORES and chosen not in names:
         raise ConfigError(f"the runs are to be compared by {chosen}", where=f"--without {' '.join(without)}",
                           fix="leave out another score, or choose --score")
-    for run in runs:
-        pairs = pairs_of(run, split, files)
-        first = first or pairs
-        if [b for _, b in pairs] != [b for _, b in first]:
-            raise ConfigError("the runs were scored on different data, so they cannot be compared",
+    given = [pairs_of(run, split, files) for run in runs]
+    first = given[0]
+    for pairs in given:
+        if [b for _, b in pairs] != [b for _, b in first] or _repeated(pairs) != _repeated(first):
+            raise ConfigError("the runs would be scored on different data, so they cannot be compared",
                               where=f"split {split}", fix="give --source and --target, the same for all")
+    for run, pairs in zip(runs, given, strict=True):
         report, one = evaluate_run(run, pairs, name, say, names, opened)
         reports.append(report)
         evaluated.append(one)
@@ -85,8 +86,14 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
     keys = [{"key": key, "values": values} for key, values in differing([run.config for run in runs])]
     report = {"runs": reports, "keys": keys, "comparison": comparison, "differences": differences}
     if differences:
-        write_text(folders[0] / "evaluation" / f"{name}-comparison.md", as_markdown(report))
+        write_text(folders[0] / EVALUATION / f"{name}-comparison.md", as_markdown(report))
     return report
+
+
+def _repeated(pairs: Sequence[tuple[str, str]]) -> list[int]:
+    """Which sources are the same one: by these, and not by what they say, are sentences resampled."""
+    known: dict[str, int] = {}
+    return [known.setdefault(source, len(known)) for source, _ in pairs]
 
 
 def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[str, str]]:
@@ -138,8 +145,9 @@ def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
                                     _score_translation(run, pairs, say, names))
     sources = len({source for source, _ in pairs})
     report: Report = {"run": str(run.folder), "split": split, "n": len(pairs), "sources": sources,
-                      "state": look_at(run.folder).state, **scores}
-    place = run.folder / "evaluation"
+                      "state": look_at(run.folder).state, "weights": run.weights.sha256 if run.weights else None,
+                      **scores}
+    place = run.folder / EVALUATION
     make_folder(place)
     write_text(place / f"{split}.hyp", "".join(output.replace("\n", " ") + "\n" for output in outputs))
     write_json(place / f"{split}.json", json.loads(json.dumps(report)))

@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-from pellucid.errors import CheckpointError
-from pellucid.files import read_json
 from pellucid.inspection import figures
 from pellucid.inspection.chinese import named, told
 from pellucid.inspection.curves import Events, flow, flow_points, training_curves, training_points
@@ -22,6 +20,7 @@ from pellucid.inspection.shapes import ModuleCall
 from pellucid.inspection.style import drawn, drawn_name
 from pellucid.model.classifier import Classifier
 from pellucid.runs.run import Run
+from pellucid.runs.scored import scores_in_use
 
 MOST_TOKENS = 48  # of a side, in a picture
 KINDS = {"encoder": "Encoder self-attention", "self": "Decoder self-attention", "cross": "Cross-attention"}
@@ -190,8 +189,7 @@ def confusion(run: Run, save: Save) -> Section | None:
         return None
     title = told("Confusion")
     lead = told("Which labels are taken for which: rows are the true labels, columns the predicted ones.")
-    path = run.folder / "evaluation" / "test.json"
-    found = _evaluation(path)
+    found = _evaluation(run.folder)
     if found is None:
         return Section("confusion", title, lead, paragraph(told(
             "There is no evaluation with a confusion table yet; `pellucid evaluate {run}` makes one.").format(
@@ -205,10 +203,12 @@ def confusion(run: Run, save: Save) -> Section | None:
     ).format(accuracy=found["accuracy"], macro_f1=found["macro_f1"])))
 
 
-def _evaluation(path: Path) -> dict[str, Any] | None:
+def _evaluation(folder: Path) -> dict[str, Any] | None:
+    found = scores_in_use(folder, "test")
+    if found is None:
+        return None
     try:
-        found = read_json(path)
         square = torch.tensor(found["confusion"]).shape == (len(found["labels"]),) * 2
         return found if square and {"n", "accuracy", "macro_f1"} <= found.keys() else None
-    except (CheckpointError, KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return None

@@ -1,11 +1,10 @@
 """README.md of an exported folder: what it holds, how it scored as a run, how it is used there."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pellucid.runs.run import Run
+from pellucid.runs.scored import scores_in_use
 
 _SCORES = ("bleu", "chrf", "ter", "meteor", "perplexity", "exact", "accuracy", "macro_f1", "em", "f1")
 
@@ -26,10 +25,10 @@ def model_card(run: Run, folder: Path, what: str, notes: Sequence[str], use: str
 
 
 def _scores(folder: Path) -> list[str]:
-    """A row of the table for each score that was measured."""
+    """A row of the table for each score that was measured of these weights."""
     rows = []
-    for path in sorted((folder / "evaluation").glob("[!.]*.json")):
-        report = _read(path)
+    for split in ("test", "train", "validation"):
+        report = scores_in_use(folder, split) or {}
         interval = report.get("interval")
         for name in _SCORES:
             value, bounds = report.get(name), interval.get(name) if isinstance(interval, dict) else None
@@ -37,13 +36,5 @@ def _scores(folder: Path) -> list[str]:
                 span = "–"
                 if isinstance(bounds, list) and len(bounds) == 2 and None not in bounds:
                     span = f"{bounds[0]:.2f} to {bounds[1]:.2f}"
-                rows.append(f"| {path.stem} | {name} | {value:.2f} | {span} |")
+                rows.append(f"| {split} | {name} | {value:.2f} | {span} |")
     return rows
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}

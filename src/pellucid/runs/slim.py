@@ -26,11 +26,12 @@ from pellucid.files import (
 )
 from pellucid.runs.folder import ENDED, chosen_checkpoint, read_config
 from pellucid.runs.format import ENVIRONMENT, FORMAT, IMPORTED, WEIGHTS
+from pellucid.runs.scored import EVALUATION, scores_in_use
 
 MARK = "export.json"
 _FILES = ("config.yaml", ENVIRONMENT, "data.json", "metrics.jsonl", "initialized_from.json", "imported.json",
           "best.json", ENDED, "README.md")
-_FOLDERS = ("evaluation", "figures", "passages", IMPORTED)
+_FOLDERS = (EVALUATION, "figures", "passages", IMPORTED)
 _OF_CHECKPOINT = (WEIGHTS, "state.json")
 
 
@@ -107,8 +108,11 @@ def _check(folder: Path, checkpoint: Path, place: Path) -> None:
 
 
 def _kept(folder: Path) -> list[str]:
-    """The files that are copied as they are, relative to the run."""
+    """The files that are copied as they are, relative to the run; no scores of other weights than those in use."""
     inside = [path for name in _FOLDERS for path in plain_files(folder / name)]
+    stale = {path.stem for path in inside if path.parent.name == EVALUATION and path.suffix == ".json"
+             and scores_in_use(folder, path.stem) is None}
+    inside = [path for path in inside if path.parent.name != EVALUATION or path.stem not in stale]
     return [str(path.relative_to(folder)) for path in [*(folder / name for name in _FILES), *inside]
             if path.is_file() and not path.is_symlink()]
 

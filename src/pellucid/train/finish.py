@@ -36,7 +36,7 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
     summary = {"run": str(out), "step": progress.step, "ended": ended, "why": why, "best": name, "monitor": monitor,
                "score": score, "scores": scores, "parameters": sum(p.numel() for p in learner.parameters),
                "source_tokens": progress.source_tokens, "target_tokens": progress.target_tokens,
-               "seconds": round(progress.seconds, 1), "overhead": session.spent.overhead}
+               "seconds": round(progress.seconds, 6), "overhead": session.spent.overhead}
     if learner.world.is_first:
         write_model_card(learner.config, summary, out)
         write_json(out / ENDED, {"ended": ended, "why": why, "step": progress.step})
