@@ -59,6 +59,15 @@ def test_it_is_torchs(sizes: list[tuple[int, ...]], kind: Any, decay: float, ste
                                    atol=1e-6 + seen if "exp_avg" in name else step / 200)
 
 
+@pytest.mark.parametrize("betas", [(0.9, 0.99999), (0.9, 0.9999999), (0.999999, 0.98)])
+def test_betas_may_be_near_1(betas: tuple[float, float]) -> None:
+    config = TrainConfig(betas=betas, epsilon=1e-6)
+    ours, torchs = (trained([(64, 65)], config, compiled, 5) for compiled in (True, False))
+    for name in torchs:
+        torch.testing.assert_close(ours[name], torchs[name], rtol=2e-5, msg=name,
+                                   atol={"exp_avg": 1e-8, "exp_avg_sq": 0.0}.get(name.split(".")[0], 1e-4))
+
+
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=SIZES, most=st.sampled_from([0.0, 0.1, 1.0, 1e6, float("inf")]), scale=st.sampled_from([0.0, 1e-3, 1e3]))
 def test_clipping_is_torchs(sizes: list[tuple[int, ...]], most: float, scale: float) -> None:

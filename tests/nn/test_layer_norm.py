@@ -45,6 +45,14 @@ def test_rms_norm_is_its_equation(dtype: torch.dtype, close: Close, randomize: R
     close(norm(x), norm.gain * x / ((x**2).mean(-1, keepdim=True) + 1e-6).sqrt())
 
 
+def test_what_is_rounded_is_raised_first_and_torch_has_nothing_to_say(recwarn: pytest.WarningsRecorder) -> None:
+    """As a sub-layer's output is in bf16, where there is no residual connection to add it to."""
+    x = rows(torch.float32).bfloat16()
+    norm = RmsNorm(7)
+    assert torch.equal(norm(x), norm(x.float()))
+    assert not recwarn.list
+
+
 def test_std_norm_is_its_equation(dtype: torch.dtype, close: Close, randomize: Randomize) -> None:
     norm, x = randomize(StdNorm(7).to(dtype)), rows(dtype)
     close(norm(x), norm.gain * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + norm.bias)

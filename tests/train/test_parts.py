@@ -71,3 +71,8 @@ def test_tensors_by_name_are_the_batches(lengths: list[tuple[int, int]]) -> None
     for number, batch in batches.items():
         for name, tensor in vars(batch).items():
             assert tensor is getattr(back[number], name) is None or torch.equal(tensor, getattr(back[number], name))
+
+
+def test_batches_come_by_number_whatever_order_their_tensors_had() -> None:
+    tensors = as_tensors({number: collate(corpus_of([(2, 3)]), np.arange(1)) for number in (2, 10, 1)})
+    assert list(as_batches(dict(reversed(tensors.items())))) == [1, 2, 10]

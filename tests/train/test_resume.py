@@ -28,7 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dropouts": {"model": {"attention_dropout": 0.2, "feed_forward_dropout": 0.2, "position": "transformer_xl"}},
     "r_drop": {"train": {"r_drop": 2.0}},
     "muon, r_drop late": {"train": {"optimizer": "muon", "weight_decay": 0.1, "r_drop": 2.0, "r_drop_after": 5}},
-    "workers": {"train": {"workers": 3, "ema_decay": 0.8}},
+    "workers": {"train": {"workers": 3, "ema_decay": 0.8, "accumulate": 3}},
     "workers of a classifier": {"task": "classification", "train": {"workers": 2},
                                 "data": {"generated": {"task": "adjacent_duplicates"}}},
     "bpe-dropout": {"tokenizer": {"kind": "sentencepiece", "vocab_size": 17, "sampling": 0.3}},

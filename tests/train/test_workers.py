@@ -98,9 +98,11 @@ def test_gradients_by_any_number_of_workers_are_those_of_one(task: str, r_drop: 
 
 
 @forks
+@pytest.mark.parametrize("accumulate", [1, 4])
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_as_many_workers_give_the_same_bits(count: int, tiny: Any) -> None:
-    config = tiny(model={"dropout": 0.3, "attention_dropout": 0.2})
+def test_as_many_workers_give_the_same_bits(count: int, accumulate: int, tiny: Any) -> None:
+    """Also where each adds up three batches, which they get as bytes."""
+    config = tiny(model={"dropout": 0.3, "attention_dropout": 0.2}, train={"accumulate": accumulate})
     first, again = (gradients_of(learner_of(config, count)) for _ in range(2))
     assert all(torch.equal(one[name], other[name]) for one, other in zip(first, again, strict=True) for name in one)
 

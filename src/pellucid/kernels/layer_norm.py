@@ -26,7 +26,7 @@ def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, epsilon: float) -> Tensor:
 
 def rms_norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
     """g ⊙ x / √(mean(x²) + ε)"""
-    return F.rms_norm(x, gain.shape, gain, epsilon)
+    return F.rms_norm(x.to(gain.dtype), gain.shape, gain, epsilon)
 
 
 def _fits(x: Tensor, gain: Tensor, bias: Tensor) -> bool:

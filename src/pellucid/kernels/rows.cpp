@@ -229,9 +229,10 @@ static void clip(float *const *gradients, const i64 *sizes, i64 count, float mos
             in_blocks(sizes[k], [&](i64 start, i64 end) { scale(gradients[k], start, end, factor); });
 }
 
-// What an update does to each number of a parameter.
+// What an update does to each number of a parameter; `first` and `second` are 1 - β₁ and 1 - β₂, of the betas as they
+// were given: the difference of rounded ones is far from theirs where they are near 1.
 struct Step {
-    float rate, beta1, beta2, root, epsilon, decay, shrink;
+    float rate, first, beta2, second, root, epsilon, decay, shrink;
 };
 
 static void adam_some(float *weights, const float *gradient, float *mean, float *square, i64 start, i64 end,
@@ -239,7 +240,7 @@ static void adam_some(float *weights, const float *gradient, float *mean, float 
 #pragma omp simd
     for (i64 i = start; i < end; i++) {
         float g = gradient[i] + s.decay * weights[i];
-        float m = mean[i] + (1 - s.beta1) * (g - mean[i]), v = s.beta2 * square[i] + (1 - s.beta2) * g * g;
+        float m = mean[i] + s.first * (g - mean[i]), v = s.beta2 * square[i] + s.second * g * g;
         weights[i] = weights[i] * s.shrink - s.rate * m / (__builtin_sqrtf(v) * s.root + s.epsilon);
         mean[i] = m;
         square[i] = v;
@@ -252,8 +253,8 @@ static void adam(float *const *weights, const float *const *gradients, float *co
                  double epsilon, double decay, i64 is_decoupled) {
     for (i64 k = 0; k < count; k++) {
         const double step = *steps[k] += 1;
-        const Step s = {(float)(rate / (1 - __builtin_pow(beta1, step))), (float)beta1, (float)beta2,
-                        (float)(1 / __builtin_sqrt(1 - __builtin_pow(beta2, step))), (float)epsilon,
+        const Step s = {(float)(rate / (1 - __builtin_pow(beta1, step))), (float)(1 - beta1), (float)beta2,
+                        (float)(1 - beta2), (float)(1 / __builtin_sqrt(1 - __builtin_pow(beta2, step))), (float)epsilon,
                         (float)(is_decoupled ? 0 : decay), (float)(is_decoupled ? 1 - rate * decay : 1)};
         in_blocks(sizes[k], [&](i64 start, i64 end) {
             adam_some(weights[k], gradients[k], means[k], squares[k], start, end, s);

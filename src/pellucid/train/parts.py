@@ -57,9 +57,9 @@ def as_tensors(batches: Mapping[int, Batch]) -> dict[str, Tensor]:
 
 
 def as_batches(tensors: Mapping[str, Tensor]) -> dict[int, Batch]:
-    """What `as_tensors` was given."""
+    """What `as_tensors` was given, by number: tensors that were bytes come in any order, and sums depend on theirs."""
     found: dict[int, dict[str, Tensor | None]] = {}
     for name, tensor in tensors.items():
         number, field = name.split(".")
         found.setdefault(int(number), {"real_source": None, "real_target": None})[field] = tensor
-    return {number: Batch(**held) for number, held in found.items()}  # type: ignore[arg-type]
+    return {number: Batch(**held) for number, held in sorted(found.items())}  # type: ignore[arg-type]
