@@ -7,10 +7,11 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pellucid.errors import DataError
+from pellucid.errors import DataError, PellucidWarning
 from pellucid.retrieve import documents
 from pellucid.retrieve.documents import read_documents, read_paragraphs
 from pellucid.retrieve.passages import Document
@@ -29,6 +30,28 @@ def test_a_folder_of_texts_at_any_depth(tmp_path: Path) -> None:
     assert list(read_documents([str(tmp_path)])) == [
         Document("A.TXT", "A", "second"), Document("b.txt.gz", "b", "zip"),
         Document("deep/Über.md", "Über", "# Ein\r\nText")]
+
+
+def test_links_to_folders_are_not_followed_and_folders_that_cannot_be_read_are_refused(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/a.txt").write_text("one")
+    (tmp_path / "link").symlink_to(tmp_path / "deep", target_is_directory=True)
+    (tmp_path / "up").symlink_to(tmp_path, target_is_directory=True)
+    with pytest.warns(PellucidWarning, match="link to a folder") as told:
+        assert [one.id for one in read_documents([str(tmp_path)])] == ["deep/a.txt"]
+    assert len(told) == 2
+    real = os.scandir
+
+    def scandir(place: str) -> Any:
+        if Path(place).name == "deep":
+            raise PermissionError(13, "Permission denied", place)
+        return real(place)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.warns(PellucidWarning), pytest.raises(DataError, match="the folder cannot be read") as refused:
+        list(read_documents([str(tmp_path)]))
+    assert refused.value.where == str(tmp_path / "deep")
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems have text alone for names")

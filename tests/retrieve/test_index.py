@@ -86,6 +86,18 @@ def test_add_gives_what_building_at_once_gives(tmp_path: Path) -> None:
     assert bytes_of(tmp_path / "added") == bytes_of(tmp_path / "whole")
 
 
+def test_what_is_added_blank_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name, text in (("a.txt", "the giraffe"), ("b.txt", "the cat")):
+        (folder / name).write_text(text)
+    build_index([str(folder)], str(tmp_path / "idx"))
+    (folder / "a.txt").write_text(" \n")
+    build_index([str(folder)], str(tmp_path / "idx"), add=True)
+    assert not FolderIndex(tmp_path / "idx").search("giraffe")
+    assert [one.id for one in FolderIndex(tmp_path / "idx").documents()] == ["b.txt"]
+
+
 def test_a_document_without_a_term_can_be_indexed(tmp_path: Path) -> None:
     data = lines(tmp_path / "d.jsonl", [{"id": "a", "text": "！！"}])
     assert build_index([data], str(tmp_path / "idx")) == {"documents": 1, "passages": 1, "terms": 0}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.retrieve.terms import BITS, distinct_terms, folded, marks, terms_of
+from pellucid.retrieve.terms import BITS, distinct_terms, folded, marks, terms_of, uncut
 
 
 def counted(text: str) -> Counter[int]:
@@ -63,3 +63,13 @@ def test_of_many_texts_it_is_as_of_each_alone(texts: list[str]) -> None:
         assert Counter(terms[places == number].tolist()) == counted(text)
     assert int(terms.max(initial=0)) < 2**BITS
     assert distinct_terms(texts[0]).tolist() == sorted(counted(texts[0]))
+
+
+@pytest.mark.parametrize(("text", "cut", "whole"), [
+    ("the te\u0301a is", (0, 6), "the te\u0301a"), ("the te\u0301a is", (7, 11), "te\u0301a is"),
+    ("हिन्दी में", (0, 3), "हिन्दी"), ("كَتَبَ هو", (0, 1), "كَتَبَ"),
+    ("a 👩‍👩‍👧 b", (2, 3), "👩‍👩‍👧"), ("ok 👍🏽!", (0, 4), "ok 👍🏽"),
+    ("在河内大学", (1, 3), "河内"), ("the cat", (4, 7), "cat"), ("", (0, 0), "")])
+def test_what_is_quoted_cuts_no_word_and_no_character(text: str, cut: tuple[int, int], whole: str) -> None:
+    start, end = uncut(text, *cut)
+    assert text[start:end] == whole

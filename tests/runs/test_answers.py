@@ -8,6 +8,9 @@ import pytest
 
 from pellucid.cli import main
 from pellucid.config.mapping import from_mapping
+from pellucid.retrieve.index import open_index
+from pellucid.runs.answers import answers_in, passages_for
+from pellucid.runs.run import load
 from pellucid.train.journal import Reporter
 from pellucid.train.train import train
 
@@ -48,6 +51,27 @@ def test_every_answer_is_the_substring_that_it_cites(made: Path, capsys: pytest.
         for passage in told["passages"]:
             text = (made / "documents" / passage["document"]).read_bytes().decode()
             assert text[passage["start"] : passage["end"]] == passage["text"]
+
+
+def test_copies_of_a_passage_change_no_score(made: Path) -> None:
+    run, index = load(made / "run"), open_index(str(made / "idx"))
+    question = "who lost the key?"
+    passages = passages_for(index, [question], 3)[0]
+    assert len(passages) > 1
+    (alone,) = answers_in(run, [question], [passages])
+    copied = tuple(one for one in passages for _ in range(3))
+    (among,) = answers_in(run, [question], [copied])
+    assert (among.found.text, among.found.score) == (alone.found.text, pytest.approx(alone.found.score))
+    assert among.place == alone.place
+    assert among.passages == copied
+
+
+def test_of_several_questions_that_which_cannot_be_asked_is_named(made: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                  capsys: pytest.CaptureFixture[str]) -> None:
+    content = f"who?\n\n{'k' * 10_001}\n".encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert main(["answer", str(made / "run"), "--index", str(made / "idx")]) == 2
+    assert "standard input:3" in capsys.readouterr().err
 
 
 def test_what_cannot_be_answered_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

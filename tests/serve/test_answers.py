@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from tests.serve.test_openapi import DOCUMENT, wrong
 
 from pellucid.cli import main
 from pellucid.config.mapping import from_mapping
+from pellucid.errors import CheckpointError, ConfigError
 from pellucid.retrieve.index import open_index
 from pellucid.runs.run import load
+from pellucid.serve.catalogue import open_catalogue
 from pellucid.serve.limits import Limits
 from pellucid.train.journal import Reporter
 from pellucid.train.train import train
@@ -110,3 +113,29 @@ def test_a_reader_needs_an_index_and_an_index_a_reader(made: Path, capsys: pytes
     assert "--index" in capsys.readouterr().err
     assert main(["serve", run, "--index", str(made / "none")]) == 2
     assert main(["serve", kept, "--index", str(made / "idx")]) == 2
+
+
+def test_an_index_that_does_not_answer_is_no_mistake_of_who_asks(made: Path) -> None:
+    index = open_index(str(made / "idx"))
+
+    class Gone:
+        def search(self, question: str, k: int = 5) -> Any:
+            raise ConfigError("the server does not answer")
+
+    with serving({"reader": load(made / "run")}, [("", "")], Limits(requests_per_minute=0), index=Gone()) as server:
+        answer = server.post("/answer", {"question": "who?"})
+        assert (answer.status, "does not answer" in answer.json["error"]) == (503, True)
+        assert server.post("/answer", {"question": " "}).status == 400
+    with serving({"reader": load(made / "run")}, [("", "")], Limits(requests_per_minute=0), index=index) as server:
+        assert server.post("/answer", {"question": "who?"}).status == 200
+
+
+def test_what_is_served_answers_though_its_checkpoint_is_gone(made: Path, tmp_path: Path) -> None:
+    """As training removes it once there is a better one."""
+    shutil.copytree(made / "run", tmp_path / "run")
+    served = open_catalogue([tmp_path / "run"], index=str(made / "idx")).served[0]
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with serving({"reader": served.run}, [("", "")], index=open_index(str(made / "idx"))) as server:
+        assert server.post("/answer", {"question": "who?"}).status == 200
+    with pytest.raises(CheckpointError):
+        load(tmp_path / "run")

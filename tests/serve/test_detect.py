@@ -135,3 +135,10 @@ def test_what_a_classifier_reads_is_no_language_to_translate_from(server: Server
     refused = server.post("/translate", {"q": "der Hund", "source": "de", "target": "fr"})
     assert (refused.status, refused.json) == (400, {"error": "de is not supported"})
     assert server.post("/v1/classify", {"text": "der Hund", "source": "de"}).json["run"] == "labels"
+
+
+@pytest.mark.parametrize("alternatives", [2.7, True, "two", -1, 11])
+def test_alternatives_are_a_whole_number_of_a_few(alternatives: Any, server: Server) -> None:
+    asked = {"q": "the cat", "source": "en", "target": "fr", "alternatives": alternatives}
+    answer = server.post("/translate", asked)
+    assert (answer.status, "alternatives must be" in answer.json["error"]) == (400, True)

@@ -14,10 +14,10 @@ from pellucid.serve.service import _sent
 
 def test_a_line_is_a_key(tmp_path: Path) -> None:
     path = tmp_path / "keys"
-    path.write_bytes("\ufeff# ours\none  # of Anna\n\n\ttwo\t\r\nthréé\n#four\n".encode())
+    path.write_bytes("\ufeff# ours\none  # of Anna\n\n\ttwo\t\r\nthréé\n#four\nfi#ve\n".encode())
     keys = read_keys(path)
-    assert [keys.accepts(key) for key in ("one", "two", "thréé")] == [True] * 3
-    assert not any(keys.accepts(key) for key in ("", "four", "#four", "One", "one ", "\ufeffone", "\ud800"))
+    assert [keys.accepts(key) for key in ("one", "two", "thréé", "fi#ve")] == [True] * 4
+    assert not any(keys.accepts(key) for key in ("", "four", "fi", "#four", "One", "one ", "\ufeffone", "\ud800"))
     assert b"one" not in pickle.dumps(keys)
 
 

@@ -12,9 +12,10 @@ import pytest
 from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
 from tests.serve.asgi import Server, serving
 
+from pellucid.errors import ConfigError
 from pellucid.runs.run import Run
 from pellucid.serve.alignment import CrossAttention
-from pellucid.serve.catalogue import Catalogue, Served
+from pellucid.serve.catalogue import Catalogue, Served, _pair
 from pellucid.serve.keys import Keys
 from pellucid.serve.limits import Limits
 from pellucid.serve.native import choose
@@ -214,3 +215,10 @@ def test_who_asks_for_languages_gets_a_run_of_the_task_before_others() -> None:
     assert choose(service, None, "en", None, "classification").name == "kinds"
     only = cast(Any, SimpleNamespace(catalogue=Catalogue((served("kinds", "classification"),))))
     assert choose(only, None, "en").name == "kinds"  # which says what it can do
+
+
+def test_the_languages_of_a_pair_are_two() -> None:
+    assert _pair("zh-Hans:en") == ("zh-Hans", "en")
+    for pair in ("en-en", "en-EN", "zh-Hans:zh-hans"):
+        with pytest.raises(ConfigError, match="both languages of a pair are the same"):
+            _pair(pair)

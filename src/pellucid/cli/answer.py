@@ -45,7 +45,10 @@ def main(program: str, words: Sequence[str]) -> int:
     check_question(checked(arguments.question, "the question"), arguments.k)
     run, index = load(arguments.run), open_index(arguments.index)
 
-    def of_lines(questions: Sequence[str], _: int) -> Iterator[str]:
+    def of_lines(questions: Sequence[str], first: int) -> Iterator[str]:
+        for number, question in enumerate(questions, start=first + 1):
+            if question.strip():
+                check_question(question, arguments.k, f"standard input:{number}")
         for begin in range(0, len(questions), _AT_ONCE):
             for one in answers(run, index, questions[begin : begin + _AT_ONCE], arguments.k):
                 if arguments.json:

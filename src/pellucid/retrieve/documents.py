@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 from pellucid.data.json_array import is_array, values_of
 from pellucid.data.tables import checked_text
 from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, read_lines
-from pellucid.errors import DataError
+from pellucid.errors import DataError, PellucidWarning
 from pellucid.retrieve.passages import Document
 
 MOST_BYTES = 2**28  # of a file that is read whole
@@ -44,6 +46,11 @@ def read_documents(paths: Sequence[str]) -> Iterator[Document]:
             raise DataError("there is no document in it", where=path, fix=f"give {_LAYOUTS}")
 
 
+def ids_in(paths: Sequence[str]) -> set[str]:
+    """The ids of all documents, also of blank ones. Raises DataError as `read_documents`."""
+    return {document.id for path in paths for document in _of_path(path)}
+
+
 def read_paragraphs(path: str) -> Iterator[tuple[Document, list[Any]]]:
     """The paragraphs of a file in SQuAD's layout, each with its questions, ``qas``, which are not looked into.
 
@@ -57,8 +64,7 @@ def read_paragraphs(path: str) -> Iterator[tuple[Document, list[Any]]]:
 
 def _of_path(path: str) -> Iterator[Document]:
     if Path(path).is_dir():
-        files = sorted(file for file in Path(path).rglob("*") if file.is_file() and _plain(file.name).endswith(_TEXTS))
-        for file in files:
+        for file in _texts_in(path):
             yield Document(_written(file.relative_to(path).as_posix()), _stem(file), _text(str(file)))
         return
     name = _plain(path)
@@ -71,6 +77,28 @@ def _of_path(path: str) -> Iterator[Document]:
     else:
         with open_data(path):  # what is missing is told first
             raise DataError("documents cannot be read from a file of this name", where=path, fix=f"give {_LAYOUTS}")
+
+
+def _texts_in(folder: str) -> list[Path]:
+    """The text files of a folder at any depth, in order; links to folders are not followed, with a warning.
+
+    Raises:
+        DataError: a folder inside cannot be read.
+    """
+    def refuse(error: OSError) -> None:
+        raise DataError("the folder cannot be read", where=error.filename, why=error.strerror or "") from error
+
+    found = []
+    try:
+        for place, folders, names in os.walk(folder, onerror=refuse):
+            for link in (Path(place, name) for name in sorted(folders)):
+                if link.is_symlink():
+                    warnings.warn(f"{_written(str(link))} is a link to a folder, and is not followed", PellucidWarning,
+                                  stacklevel=2)
+            found += [file for name in names if _plain(name).endswith(_TEXTS) and (file := Path(place, name)).is_file()]
+    except PermissionError as error:
+        refuse(error)
+    return sorted(found)
 
 
 def _plain(name: str) -> str:

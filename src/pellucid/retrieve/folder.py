@@ -115,6 +115,9 @@ def _damage_told(folder: Path) -> Iterator[None]:
             raise
         place = error.where or str(folder)
         raise DataError("the index is damaged", where=place, why=error.why or error.what, fix=_REPAIR) from error
+    except PermissionError as error:
+        raise DataError("the index cannot be read", where=str(error.filename or folder), why=error.strerror or "",
+                        fix="check its permissions") from error
     except (OSError, ValueError, ArithmeticError, LookupError, TypeError, SyntaxError, TokenError) as error:
         raise DataError("the index is damaged", where=str(folder), why=str(error), fix=_REPAIR) from error
 

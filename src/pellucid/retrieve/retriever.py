@@ -41,12 +41,12 @@ class Retriever(Protocol):
         ...
 
 
-def check_question(question: str, k: int) -> None:
-    """Raises what `Retriever.search` says."""
+def check_question(question: str, k: int, where: str = "") -> None:
+    """Raises what `Retriever.search` says; `where` is the question's place."""
     if not 1 <= k <= MOST:
         raise ConfigError(f"{k:,} passages cannot be asked for", where="--k", fix=f"ask for 1 to {MOST:,}")
     if not question.strip():
-        raise ConfigError("the question is empty", fix="ask with at least one word or character")
+        raise ConfigError("the question is empty", where=where, fix="ask with at least one word or character")
     if len(question) > LONGEST_QUESTION:
-        raise ConfigError(f"the question has {len(question):,} characters",
+        raise ConfigError(f"the question has {len(question):,} characters", where=where,
                           why=f"at most {LONGEST_QUESTION:,} are looked for", fix="ask with fewer words")

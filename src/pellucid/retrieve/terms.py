@@ -76,6 +76,24 @@ def marks(question: str, text: str) -> list[tuple[int, int]]:
     return [found.span() for found in re.finditer(rb"\x01+", bytes(is_marked))]
 
 
+def uncut(text: str, start: int, end: int) -> tuple[int, int]:
+    """The least stretch around [start, end) that cuts no word of a script with spaces, and nothing that is read as one
+    character: marks and tones of skin with what they are on, and what is joined by U+200D."""
+    for word in _words().finditer(text):
+        start = word.start() if word.start() < start < word.end() else start
+        end = word.end() if word.start() < end < word.end() else end
+    while 0 < start < len(text) and _is_one(text[start - 1], text[start]):
+        start -= 1
+    while 0 < end < len(text) and _is_one(text[end - 1], text[end]):
+        end += 1
+    return start, end
+
+
+def _is_one(letter: str, behind: str) -> bool:
+    return (unicodedata.category(behind)[0] == "M" or "\u200d" in (letter, behind)
+            or "\U0001f3fb" <= behind <= "\U0001f3ff")
+
+
 def _mark(is_marked: bytearray, start: int, end: int) -> None:
     is_marked[start:end] = b"\x01" * (end - start)
 

@@ -1,7 +1,7 @@
 """Questions answered from an index: the passages that fit best are found, and a reader says where in them it stands."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pellucid.retrieve.retriever import Found as Passed
@@ -52,9 +52,22 @@ def passages_for(index: Retriever, questions: Sequence[str], k: int) -> list[tup
 def answers_in(run: Run, questions: Sequence[str], passages: Sequence[tuple[Passed, ...]]) -> list[Answer]:
     """Answers each question from passages that were found for it, the best first.
 
-    What a passage has less of BM25 than the best one is taken from the scores of the starts in it. BM25 is a sum of log
-    odds (Robertson and Zaragoza 2009), and a reader alone is led astray by what stands in other passages.
+    Of passages with the same text the best is read: copies would take from what the reader is sure of. What a passage
+    has less of BM25 than the best one is taken from the scores of the starts in it. BM25 is a sum of log odds
+    (Robertson and Zaragoza 2009), and a reader alone is led astray by what stands in other passages.
     """
-    texts = [[one.passage.text for one in of_one] for of_one in passages]
-    found = read(run, questions, texts, priors=[[one.score - of_one[0].score for one in of_one] for of_one in passages])
+    places = [_distinct(of_one) for of_one in passages]
+    chosen = [[of_one[i] for i in own] for own, of_one in zip(places, passages, strict=True)]
+    texts = [[one.passage.text for one in of_one] for of_one in chosen]
+    spans = read(run, questions, texts, priors=[[one.score - of_one[0].score for one in of_one] for of_one in chosen])
+    found = [span if span.passage is None else replace(span, passage=own[span.passage])
+             for span, own in zip(spans, places, strict=True)]
     return [Answer(*each) for each in zip(questions, found, passages, strict=True)]
+
+
+def _distinct(passages: Sequence[Passed]) -> list[int]:
+    """The places of those whose text none before them has."""
+    first: dict[str, int] = {}
+    for place, one in enumerate(passages):
+        first.setdefault(one.passage.text, place)
+    return list(first.values())

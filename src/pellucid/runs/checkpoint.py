@@ -31,8 +31,13 @@ def load_weights(model: nn.Module, folder: Path) -> None:
         CheckpointError: missing, damaged, or of another architecture; the model is as it was.
     """
     check_folder(folder)
-    weights, shapes = tensors_in(folder / WEIGHTS)
-    check_weights(shapes, model, folder)
+    fill_from(folder / WEIGHTS, model, folder)
+
+
+def fill_from(file: Path, model: nn.Module, where: Path) -> None:
+    """Fills `model` from a file of weights, which errors call `where`. Raises as `load_weights`."""
+    weights, shapes = tensors_in(file)
+    check_weights(shapes, model, where)
     fill(model, weights)
 
 

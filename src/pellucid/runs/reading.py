@@ -19,6 +19,7 @@ from pellucid.model.reader import Reader
 from pellucid.model.stepper import evaluating
 from pellucid.nn.span import best_spans
 from pellucid.precision import products_in
+from pellucid.retrieve.terms import uncut
 from pellucid.runs.run import Run
 from pellucid.runs.texts import length_groups
 
@@ -236,4 +237,5 @@ def _choose(found: Sequence[_Span], passages: Sequence[str]) -> Found:
     start, end = best.start + len(text) - len(text.lstrip()), best.end - len(text) + len(text.rstrip())
     if none >= best.score or start >= end:
         return Found("", float(np.exp(none - mass)), None, 0, 0)
+    start, end = uncut(passages[best.passage], start, end)
     return Found(passages[best.passage][start:end], float(np.exp(best.score - mass)), best.passage, start, end)

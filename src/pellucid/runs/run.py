@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -18,7 +18,7 @@ from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.engine.engines import Engines
 from pellucid.engine.frozen import Refusal
 from pellucid.engine.kept import KeptWeights
-from pellucid.errors import CheckpointError, ConfigError
+from pellucid.errors import ConfigError
 from pellucid.files import checked_sha256
 from pellucid.runs.candidates import Classified, Generated, Scored
 from pellucid.runs.decoder import Decoder, Request, Route, refuse_kept
@@ -26,20 +26,13 @@ from pellucid.runs.folder import chosen_checkpoint, read_config, require_own_par
 from pellucid.runs.format import WEIGHTS
 from pellucid.runs.fusing import Fusing
 from pellucid.runs.texts import answers, length_groups, search_options, unknown_parts, warn_of_cuts
+from pellucid.runs.weights import Weights
 
 if TYPE_CHECKING:
     from pellucid.model.classifier import Classifier
     from pellucid.model.reader import Reader
     from pellucid.model.transformer import Transformer
     from pellucid.search.observer import Observer
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Weights that have been checked and not been read: model.safetensors in a checkpoint folder, and its SHA-256."""
-
-    folder: Path
-    sha256: str
 
 
 class Run:
@@ -236,16 +229,12 @@ def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> 
     import torch
 
     from pellucid.kernels.compiled import chosen
-    from pellucid.runs.checkpoint import load_weights
 
     if chosen() is None:
         _choose_kernels(config)
     with torch.inference_mode(False):  # whoever holds it may want to train it
         model = build_model(config, tokenizers, seed=0)
-    load_weights(model, weights.folder)
-    if checked_sha256(weights.folder, WEIGHTS) != weights.sha256:
-        raise CheckpointError("the weights were replaced after the run was opened", where=str(weights.folder),
-                              fix="open it again")
+    weights.fill(model)
     return model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu")).eval()
 
 

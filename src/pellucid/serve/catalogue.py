@@ -135,7 +135,10 @@ def open_catalogue(folders: Sequence[Path], languages: Sequence[str] = (),
         served.append(Served(name, run, source, target))
     if index is not None and all(one.run.config.task != "reading" for one in served):
         raise ConfigError("none of these runs reads what is in an index", where=index, fix="leave out --index")
-    return Catalogue(tuple(served), None if index is None else open_index(index))
+    opened = None if index is None else open_index(index)
+    if opened is not None:
+        opened.search("index", 1)  # one on a server that does not answer is told now
+    return Catalogue(tuple(served), opened)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -145,13 +148,16 @@ def _pair(text: str) -> tuple[str, str]:
         raise ConfigError("a pair of languages is wanted", where=f"--languages {text[:40]}", fix="such as en-de")
     for code in (source, target):
         check_language(code, f"--languages {text[:40]}")
+    if plain(source) == plain(target):
+        raise ConfigError("both languages of a pair are the same", where=f"--languages {text[:40]}",
+                          fix="such as en-de")
     return source, target
 
 
 def _opened(folder: Path, decode: Mapping[str, Any]) -> Run:
-    """The run, ready to decode. Its weights are packed by a process of their own where they can be kept, so that this
-    one needs no torch."""
-    run = _with(load(folder), decode)
+    """The run, ready to decode, whatever is trained in its folder meanwhile. Its weights are packed by a process of
+    their own where they can be kept, so that this one needs no torch."""
+    run = _with(_held(folder), decode)
     if run.config.task == "reading":
         return run
     if run.config.task == "classification":
@@ -161,9 +167,14 @@ def _opened(folder: Path, decode: Mapping[str, Any]) -> Run:
         subprocess.run([sys.executable, "-m", "pellucid", "translate", str(folder), "--decode.precision",
                         run.config.decode.precision], input=b"a\n", check=False, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
-        run = _with(load(folder), decode)
+        run = _with(_held(folder), decode)
     run.route()
     return run
+
+
+def _held(folder: Path) -> Run:
+    run = load(folder)
+    return run if run.weights is None else Run(run.folder, run.config, run.tokenizers, run.weights.held())
 
 
 def _with(run: Run, decode: Mapping[str, Any]) -> Run:

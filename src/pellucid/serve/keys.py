@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def _digest(key: str) -> bytes:
 
 
 def read_keys(path: Path) -> Keys:
-    """The keys of a file: one a line; what stands behind "#", and empty lines, say nothing.
+    """The keys of a file: one a line; empty lines say nothing, nor what begins with "#", a line or behind a space.
 
     Raises:
         ConfigError: it cannot be read, or holds none.
@@ -47,7 +48,7 @@ def read_keys(path: Path) -> Keys:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("the keys cannot be read", where=str(path), why=str(error)) from error
-    keys = [key for line in lines if (key := line.partition("#")[0].strip())]
+    keys = [key for line in lines if (key := re.sub(r"(^|\s)#.*", "", line).strip())]
     if not keys:
         raise ConfigError("the file holds no keys", where=str(path), fix="write one key a line")
     return Keys(keys, path)

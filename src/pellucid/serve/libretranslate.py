@@ -114,7 +114,9 @@ def _required(values: dict[str, Any], key: str) -> str:
 def _count(service: Service, given: Any) -> int:
     """How many alternatives are wanted, at most as many as there may be."""
     try:
-        wanted = int(given) if given not in (None, "") and not isinstance(given, bool | float) else 0
+        if isinstance(given, bool) or (isinstance(given, float) and not given.is_integer()):
+            raise ValueError(given)
+        wanted = 0 if given in (None, "") else int(given)
     except (TypeError, ValueError) as error:
         raise HttpError(400, "Invalid request: alternatives must be a whole number") from error
     most = service.limits.alternatives

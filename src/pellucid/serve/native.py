@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pellucid.config import Task
+from pellucid.errors import UserError
 from pellucid.retrieve.retriever import MOST, check_question
 from pellucid.runs.candidates import Scored
 from pellucid.runs.run import Run
@@ -116,9 +117,13 @@ async def _answer(service: Service, request: Request, asked: Question) -> Respon
 
     def read() -> Answer:
         check_question(asked.question, asked.k)
-        from pellucid.runs.answers import answers  # needs torch, which is there only now
+        from pellucid.runs.answers import answers_in, passages_for  # needs torch, which is there only now
 
-        return answers(served.run, index, [asked.question], asked.k)[0]
+        try:
+            passages = passages_for(index, [asked.question], asked.k)
+        except UserError as error:
+            raise HttpError(503, f"The index cannot be searched now: {error.what}", 60) from error
+        return answers_in(served.run, [asked.question], passages)[0]
 
     found = (await service.alone(request, read)).to_mapping()
     passages = tuple(answered.ReadPassage(**one) for one in found["passages"])
