@@ -140,6 +140,7 @@ def no_own_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from pellucid.model.build import PARTS
 
     monkeypatch.setattr(own, "_known", {})
+    monkeypatch.setattr(own, "_files", {})
     before = {part: dict(known) for part, known in PARTS.items()}
     yield
     for part, known in before.items():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -198,3 +201,72 @@ def test_a_study_passes_its_parts_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     report = Path("studies/norms/report.md").read_text()
     assert "--import own.py" in report
     assert "gain" in Path("studies/norms/results.csv").read_text()
+
+
+def test_a_study_is_gone_on_with_by_the_command_of_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                              capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN)
+    Path("norms.yaml").write_text("base: copy\nfactors: {model.norm: [layernorm, gain]}\nseeds: [1]\n"
+                                  "budget: {steps: 2}\nmetrics: [validation.loss]\n")
+    told = list[str]()
+    monkeypatch.setattr("pellucid.ablate.ablate.ablate", lambda study, out, jobs, command, reporter:
+                        told.append(command) or ([], []))
+    assert main(["ablate", "norms.yaml", "--import", "own.py", "--out", "study", "--json"]) == 0
+    assert told == ["pellucid ablate norms.yaml --out study --json --import own.py"]
+    PARTS["norm"].pop("gain")
+    assert main(["ablate", "norms.yaml", "--dry-run"]) == 2
+    assert "--import the file that registers it" in capsys.readouterr().err
+
+
+def test_the_attention_of_the_documents_is_causal_and_sees_no_padding() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "own-parts.md").read_text(encoding="utf-8")
+    exec(page.split("```python\n")[1].split("```")[0], {"__name__": "own"})
+    model = pellucid.build(ModelConfig(**{**CONFIG, "attention": "sigmoid"}), 20, 20).eval()
+    alone = model(SOURCE, TARGET)
+    longer, real = torch.cat([SOURCE, SOURCE], 1), torch.arange(14).expand(3, 14) < 7
+    torch.testing.assert_close(model(longer, torch.cat([TARGET, TARGET], 1), real)[:, :5], alone)
+
+
+def test_a_file_may_hold_dataclasses_and_import_what_lies_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("POWER = 3\n")
+    (tmp_path / "own.py").write_text("from __future__ import annotations\nfrom dataclasses import dataclass\n"
+                                     "from beside import POWER\n\n@dataclass\nclass Settings:\n"
+                                     "    power: int = POWER\n\n" + OWN)
+    before = list(sys.path)
+    assert main(["recipes", "--import", str(tmp_path / "own.py")]) == 0
+    assert sys.path == before
+    assert "gain" in PARTS["norm"]
+
+
+@pytest.mark.parametrize(("body", "said"), [("raise KeyError('mine')", "a part of your own failed: KeyError: 'mine'"),
+                                            ("raise ValueError('mine')", "ValueError: mine"),
+                                            ("return x[..., :3]", "this is a bug in pellucid or {}")])
+def test_what_fails_in_a_part_of_ones_own_is_told_with_its_line(body: str, said: str, tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch,
+                                                                capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN.replace("return x * self.gain / 8", body))
+    assert main([*TRAIN, "--import", "own.py", "--model.norm", "gain"]) != 0
+    told = capsys.readouterr().err
+    assert said.format("own.py") in told
+    assert ("own.py:11" in told) == ("raise" in body)
+
+
+def test_a_part_that_a_program_registered_is_known_by_the_file_of_its_class(tmp_path: Path,
+                                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN)
+    assert main([*TRAIN, "--import", "own.py", "--model.norm", "gain"]) == 0
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own", raising=False)
+    importlib.import_module("own")  # now it is registered by a program
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pellucid.load("run")
+    Path("own.py").write_text(OWN + "# other words\n")
+    monkeypatch.delitem(sys.modules, "own")
+    importlib.import_module("own")
+    with pytest.warns(PellucidWarning, match="is not from the file"):
+        pellucid.load("run")
+    monkeypatch.delitem(sys.modules, "own")

@@ -5,8 +5,11 @@ SHA-256 that they came from; whoever opens it registers them first, by `pellucid
 Nothing is ever imported because a run says so.
 """
 
+import contextlib
 import hashlib
 import importlib.util
+import inspect
+import sys
 import traceback
 import warnings
 from dataclasses import asdict, dataclass
@@ -19,14 +22,16 @@ from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a part was registered: in a file that was given by ``--import``, or, with neither, in a program."""
+    """Which file a part came from: that which was given by ``--import``, else that of its class; of one that was typed
+    into an interpreter, none."""
 
     file: str | None = None
     sha256: str | None = None
 
 
 _known: dict[tuple[str, str], Origin] = {}  # by part and name; of this process, as its imports are
-_origin = Origin()  # of what is being registered now
+_files: dict[str, Origin] = {}  # that were given by ``--import``
+_now: Origin | None = None  # that which is being imported
 
 
 def import_file(path: Path) -> None:
@@ -35,35 +40,51 @@ def import_file(path: Path) -> None:
     Raises:
         ConfigError: it cannot be read, or fails; its own line is named.
     """
-    global _origin
+    global _now
     if not path.is_file():
         raise ConfigError("the file does not exist", where=f"--import {path}", fix="give the path of a Python file")
     spec = importlib.util.spec_from_file_location(f"own_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ConfigError("this is no Python file", where=f"--import {path}", fix="give a file that ends in .py")
-    _origin = Origin(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    _now = _files[str(path)] = _origin_of(path)
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)  # where dataclasses look for it
+    sys.path.insert(0, str(path.parent.absolute()))  # what lies beside it can be imported, as of a program
     try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        spec.loader.exec_module(module)
     except ConfigError:
         raise
     except Exception as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-        line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
-        raise ConfigError("this file cannot be imported", where=f"{path}:{line}" if line else str(path),
-                          why=f"{type(error).__name__}: {error}") from error
+        line = getattr(error, "lineno", None)
+        raise ConfigError("this file cannot be imported", why=f"{type(error).__name__}: {error}",
+                          where=f"{path}:{line}" if line else place_of(error) or str(path)) from error
     finally:
-        _origin = Origin()
+        sys.path.remove(str(path.parent.absolute()))
+        _now = None
 
 
-def note(part: str, name: str) -> None:
+def _origin_of(path: Path) -> Origin:
+    return Origin(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def note(part: str, name: str, kind: type) -> None:
     """Remembers that a part was registered, and from where."""
-    _known[part, name] = _origin
+    origin = Origin()
+    if _now is None:
+        with contextlib.suppress(TypeError, OSError):  # it was typed in
+            origin = _origin_of(Path(inspect.getsourcefile(kind) or ""))
+    _known[part, name] = _now or origin
 
 
 def words() -> list[str]:
-    """What a command line needs to know the parts of this process."""
-    files = dict.fromkeys(origin.file for origin in _known.values() if origin.file is not None)
-    return [word for file in files for word in ("--import", file)]
+    """What a command line needs to know the parts of this process that were imported for one."""
+    return [word for file in _files for word in ("--import", file)]
+
+
+def place_of(error: BaseException) -> str | None:
+    """The last line that an error passed of a file given by ``--import``; None if it passed none."""
+    files = {str(Path(file).absolute()): file for file in _files}
+    return next((f"{files[frame.filename]}:{frame.lineno}" for frame in
+                 reversed(traceback.extract_tb(error.__traceback__)) if frame.filename in files), None)
 
 
 def used(model: ModelConfig) -> dict[str, Any]:

@@ -108,7 +108,8 @@ def _config(study: Study, levels: dict[str, str], label: str) -> RunConfig:
         check(config.model)
     except ConfigError as error:
         raise ConfigError(f"the cell {label} cannot be built", where="factors", why=error.what,
-                          fix="leave that value out, or set design: one_at_a_time") from error
+                          fix=f"{error.fix}; else leave that value out, or set design: one_at_a_time" if error.fix
+                          else "leave that value out, or set design: one_at_a_time") from error
     return config
 
 

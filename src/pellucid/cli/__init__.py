@@ -182,10 +182,13 @@ def _tell_warnings() -> None:
 
 def _explain(error: Exception) -> int:
     """One screen for a mistake, and its exit code."""
+    from pellucid import own
     from pellucid.errors import UserError
 
     if isinstance(error, UserError):
         return _stop(str(error), error.exit_code)
+    if place := own.place_of(error):
+        return _stop(f"a part of your own failed: {type(error).__name__}: {error}\n  where: {place}", 2)
     if isinstance(error, MemoryError):
         return _stop("out of memory\n  do:    try a smaller train.batch_tokens or decode.batch_tokens", 74)
     if isinstance(error, OSError):
@@ -193,7 +196,8 @@ def _explain(error: Exception) -> int:
         return _stop(f"input or output failed: {error.strerror or error}{place}", 74)
     if isinstance(error, ValueError):
         return _stop(str(error), 2)
-    return _stop(f"pellucid failed: {type(error).__name__}: {error}\n  do:    this is a bug in pellucid; run it again "
+    whose = " or ".join(["pellucid", *own.words()[1::2]])
+    return _stop(f"pellucid failed: {type(error).__name__}: {error}\n  do:    this is a bug in {whose}; run it again "
                  "with --debug to see where", 1)
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pellucid import own
 from pellucid.cli.arguments import parse_with_overrides
 from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
@@ -61,7 +62,7 @@ def main(program: str, words: Sequence[str]) -> int:
             report = dry_run(study, jobs, reporter, out)
         print(json.dumps(report, ensure_ascii=False) if arguments.json else _grid(report))
         return 0
-    command = shlex.join([*program.split(), *words])
+    command = shlex.join([*program.split(), *words, *own.words()])
     try:
         with reporter:
             results, grids = ablate(study, out, jobs, command, reporter)

@@ -115,7 +115,7 @@ def register(part: str, name: str, kind: type[nn.Module]) -> None:
                           why=f"it does not declare {', '.join(lacks)}" if lacks else f"it is no {base.__name__}")
     make: Any = (lambda m, both: kind(m, both)) if part == "position" else kind
     PARTS[part][name] = Choice(kind, make) if part in ("position", "residual", "attention") else kind
-    own.note(part, name)
+    own.note(part, name, kind)
 
 
 def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: bool = False,
