@@ -25,7 +25,7 @@ from pellucid.cli import main
 from pellucid.config import TrainConfig
 from pellucid.config.mapping import to_mapping
 from pellucid.errors import ConfigError
-from pellucid.train.journal import Reporter
+from pellucid.train.journal import Reporter, read_metrics
 from pellucid.train.parallel import check_world
 from pellucid.train.stopping import stop_on_signals
 from pellucid.train.train import open_data, open_session
@@ -220,3 +220,17 @@ def test_validation_is_shared_out_and_gives_the_scores_of_one_process(task: str,
     assert alone[monitor] > 0
     for found in in_world(3, scores):
         assert found == pytest.approx(alone, rel=1e-6)
+
+
+@forks
+def test_ranks_that_divide_weights_may_have_no_validation_batch(tiny: Any, tmp_path: Path) -> None:
+    config = tiny(train={"batch_tokens": 400, "workers": 1, "timeout": 30.0})
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(to_mapping(config)))
+
+    def losses(ranks: int) -> Any:
+        out = tmp_path / str(ranks)
+        words = ["train", str(tmp_path / "config.yaml"), "--train.shard", str(ranks), "--out", str(out)]
+        assert on_ranks(ranks, lambda: main(words)) == [0] * ranks
+        return [event["loss"] for event in read_metrics(out / "metrics.jsonl")]
+
+    assert losses(2) == pytest.approx(losses(1), rel=1e-6)

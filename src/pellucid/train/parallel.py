@@ -84,7 +84,7 @@ def _sharded(objective: Objective, world: World, shard: int) -> nn.Module:
     """Each layer is a group, which is whole only while it computes; what remains, the embeddings and the output among
     it, is one more, which stays whole until its gradients are there: a matrix that is tied is used at both ends."""
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import FSDPModule, fully_shard
+    from torch.distributed.fsdp import fully_shard
 
     replicas = world.size // shard
     mesh = init_device_mesh(world.device.type, (replicas, shard), mesh_dim_names=("replicate", "shard"))
@@ -93,10 +93,11 @@ def _sharded(objective: Objective, world: World, shard: int) -> nn.Module:
         if isinstance(module, EncoderLayer | DecoderLayer):
             fully_shard(module, mesh=mesh)
     fully_shard(objective, mesh=mesh, reshard_after_forward=False)
-    for module in objective.modules():
-        if isinstance(module, FSDPModule):
-            module.set_force_sum_reduction_for_comms(True)  # a mean of gloo's has been wrong (pytorch 162338)
-            module.set_gradient_divide_factor(1.0)
+    groups = _sharded_modules(objective)
+    for place, group in enumerate(groups):
+        group.set_force_sum_reduction_for_comms(True)  # a mean of gloo's has been wrong (pytorch 162338)
+        group.set_gradient_divide_factor(1.0)
+        group.set_modules_to_backward_prefetch([groups[place - 1]])  # else by forwards, which validation adds to
     return objective
 
 
