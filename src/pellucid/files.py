@@ -193,8 +193,8 @@ def is_kept(path: Path, names: Collection[str]) -> bool:
     return True
 
 
-def checked_sha256(path: Path, name: str) -> str:
-    """The SHA-256 of a file of a folder, which is compared with the manifest (see `remembered_sha256`).
+def checked_sha256(path: Path, name: str, anew: bool = False) -> str:
+    """The SHA-256 of a file of a folder, compared with the manifest; `anew`, or else as `remembered_sha256` has it.
 
     Raises:
         CheckpointError: as `check_folder`, or the manifest does not list it.
@@ -203,7 +203,7 @@ def checked_sha256(path: Path, name: str) -> str:
     if name not in entries:
         raise CheckpointError("a file of the checkpoint is missing", where=str(path / name), fix=REPAIR)
     size, digest = entries[name]
-    _check(path, name, size, digest, remembered_sha256)
+    _check(path, name, size, digest, sha256 if anew else remembered_sha256)
     return digest
 
 

@@ -88,6 +88,32 @@ def test_a_damaged_checkpoint_is_passed_over_and_made_again(tmp_path: Path, tiny
     assert snapshot(tmp_path / "run") == snapshot(tmp_path / "whole")
 
 
+def test_damaged_moments_of_the_best_and_the_averaged_cost_no_weights(tmp_path: Path, tiny: Any, train_through: Through,
+                                                                      snapshot: Any, stop_at: Any) -> None:
+    config = tiny(train={"learning_rate": 5.0})  # so high that nothing is ever better than the first validation
+    train_through(config, tmp_path / "whole")
+    with pytest.raises(train_run.Interrupted):
+        train_run.train(config, tmp_path / "run", stop_at((7,)))
+    for step in (3, 6):
+        moments = tmp_path / f"run/checkpoints/step-0000000{step}/optimizer.safetensors"
+        moments.write_bytes(moments.read_bytes()[:-1])
+    train_through(config, tmp_path / "run")
+    whole, run = ({name: value for name, value in snapshot(tmp_path / name).items() if "optimizer" not in name}
+                  for name in ("whole", "run"))
+    assert run == whole
+    assert json.loads(run["best.json"])["step"] == 3
+
+
+def test_a_best_whose_weights_are_damaged_is_told_and_chosen_anew(tmp_path: Path, tiny: Any, stop_at: Any) -> None:
+    config = tiny(train={"learning_rate": 5.0, "average_last": 1})
+    with pytest.raises(train_run.Interrupted):
+        train_run.train(config, tmp_path, stop_at((5,)))
+    (tmp_path / "checkpoints/step-00000003/model.safetensors").unlink()
+    reporter = stop_at()
+    assert train_run.train(config, tmp_path, reporter)["best"] != "step-00000003"
+    assert "step-00000003/model.safetensors: a file of the checkpoint is missing" in reporter.told
+
+
 def test_no_whole_checkpoint_is_an_error_and_never_a_new_beginning(tmp_path: Path, tiny: Any, stop_at: Any) -> None:
     with pytest.raises(train_run.Interrupted):
         train_run.train(tiny(), tmp_path, stop_at((1,)))

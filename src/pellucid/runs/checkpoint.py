@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pellucid.errors import CheckpointError
-from pellucid.files import check_folder, write_folder, write_json
+from pellucid.files import checked_sha256, write_folder, write_json
 from pellucid.runs.format import WEIGHTS
 from pellucid.runs.sharded import is_sharded, like, whole
 from pellucid.runs.tensors import tensors_in, write_tensors
@@ -25,12 +25,12 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
-    """Fills `model` from a checkpoint folder that is checked first.
+    """Fills `model` with the weights of a checkpoint folder, which are checked first, and they alone.
 
     Raises:
         CheckpointError: missing, damaged, or of another architecture; the model is as it was.
     """
-    check_folder(folder)
+    checked_sha256(folder, WEIGHTS, anew=True)
     fill_from(folder / WEIGHTS, model, folder)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pellucid.config.reader import read_dataclass
 from pellucid.errors import CheckpointError, ConfigError
-from pellucid.files import check_folder, read_json, write_json
+from pellucid.files import check_folder, checked_sha256, read_json, write_json
 from pellucid.runs.checkpoint import check_weights, fill, read_tensors, weights_of, write_checkpoint
 from pellucid.runs.format import AVERAGE, MOMENTS, WEIGHTS
 from pellucid.runs.sharded import like, whole
@@ -143,11 +143,11 @@ class CheckpointStore:
         return str(best["checkpoint"]) if isinstance(best, dict) and "checkpoint" in best else None
 
     def whole_milestones(self, say: Callable[[str], None]) -> list[Path]:
-        """The folders of the last milestones, those that are damaged passed over with a word."""
+        """The folders of the last milestones, those whose weights are damaged passed over with a word."""
         whole = []
         for step in self.milestones():
             try:
-                check_folder(self.path(step))
+                checked_sha256(self.path(step), WEIGHTS, anew=True)
                 whole.append(self.path(step))
             except CheckpointError as error:
                 say(f"left out of the average: {error}")

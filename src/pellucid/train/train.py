@@ -22,7 +22,7 @@ from pellucid.data.examples import check_tokenizers, training_examples
 from pellucid.data.splits import RECORD, Pairs, open_splits
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError, DataError
-from pellucid.files import check_folder, make_folder, read_json, remove_leftovers, write_json
+from pellucid.files import checked_sha256, make_folder, read_json, remove_leftovers, write_json
 from pellucid.kernels.compiled import chosen, use_kernels
 from pellucid.model.build import check
 from pellucid.nn.initialization import seed_of
@@ -39,7 +39,7 @@ from pellucid.runs.folder import (
     taken_back,
     write_environment,
 )
-from pellucid.runs.format import ENVIRONMENT
+from pellucid.runs.format import ENVIRONMENT, WEIGHTS
 from pellucid.runs.passages import with_passages
 from pellucid.runs.run import Run, build_model
 from pellucid.runs.slim import refuse_slim
@@ -269,9 +269,9 @@ def restore(session: Session) -> None:
         raise failures[0]
     if (best := learner.progress.best_step) and best != learner.progress.step:
         try:
-            check_folder(store.path(best))
+            checked_sha256(store.path(best), WEIGHTS, anew=True)
         except CheckpointError as error:  # or a later one, damaged since, was better
-            session.reporter.say(f"the best checkpoint is lost: {error}")
+            session.reporter.say(f"the best is lost, the next validation chooses anew: {error.where}: {error.what}")
             learner.progress.best_score = None
 
 
