@@ -87,8 +87,9 @@ class TestRunFolder:
         assert code == 3
         assert {"pointer", "tokenizer"} <= kinds(found, "broken")
 
-    def test_data_that_changed(self, cli: Any, copy: Path) -> None:
-        (copy / "data" / "train.tsv").write_text("1 2\t1 2\n2 3\t2 3\n3 1\t3 1\n" * 30)
+    @pytest.mark.parametrize("name", ["train", "test"])
+    def test_data_that_changed(self, cli: Any, copy: Path, name: str) -> None:
+        (copy / "data" / f"{name}.tsv").write_text("1 2\t1 2\n2 3\t2 3\n3 1\t3 1\n" * 30)
         _, found = report(cli, copy)
         assert "data_changed" in kinds(found, "warning")
 

@@ -177,16 +177,38 @@ def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path, tiny: Any, tra
 
 def test_another_configuration_or_other_data_is_refused(tmp_path: Path, tiny: Any, train_through: Through) -> None:
     out = tmp_path / "run"
-    for name, lines in (("train", 40), ("validation", 9)):
-        (tmp_path / f"{name}.tsv").write_text("".join(f"{i} {i + 1}\t{i + 1} {i}\n" for i in range(lines)))
-    data = {"generated": None, "train": str(tmp_path / "train.tsv"), "validation": str(tmp_path / "validation.tsv")}
+    files = {name: tmp_path / f"{name}.tsv" for name in ("train", "validation", "test")}
+    for file, lines in zip(files.values(), (40, 9, 5), strict=True):
+        file.write_text("".join(f"{i} {i + 1}\t{i + 1} {i}\n" for i in range(lines)))
+    data = {"generated": None, **{name: str(file) for name, file in files.items()}}
     train_through(tiny(data=data), out)
+    record = (out / "data.json").read_bytes()
     with pytest.raises(ConfigError, match=r"train.weight_decay: 0.0 there, 0.1 here"):
         train_through(tiny(data=data, train={"weight_decay": 0.1}), out)
-    with (tmp_path / "train.tsv").open("a") as file:
-        file.write("7\t7\n")
-    with pytest.raises(DataError, match="train data changed"):
-        train_through(tiny(data=data), out)
+    for name, file in files.items():
+        before = file.read_bytes()
+        file.write_bytes(before + b"7\t7\n")
+        with pytest.raises(DataError, match=f"the {name} data changed since this run began"):
+            train_through(tiny(data=data), out)
+        file.unlink()
+        with pytest.raises(DataError, match=f"the {name} data of this run is not there any more"):
+            train_through(tiny(data=data), out)
+        file.write_bytes(before)
+    assert (out / "data.json").read_bytes() == record
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"train": {}, "validation": {}}'])
+def test_a_damaged_record_of_the_data_is_written_anew_once_removed(content: str, tmp_path: Path, tiny: Any,
+                                                                   train_through: Through, snapshot: Any) -> None:
+    train_through(tiny(), tmp_path)
+    before = snapshot(tmp_path)
+    (tmp_path / "data.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"data\.json is damaged") as error:
+        train_through(tiny(), tmp_path)
+    assert error.value.fix == "remove it: it is written anew"
+    (tmp_path / "data.json").unlink()
+    train_through(tiny(), tmp_path)
+    assert snapshot(tmp_path) == before
 
 
 def test_two_processes_never_train_in_one_folder(tmp_path: Path, tiny: Any, stop_at: Any) -> None:

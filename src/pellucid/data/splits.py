@@ -159,6 +159,20 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
                         prepared=run_folder / PREPARED) for name, split in made.items()} | given
 
 
+def check_splits(splits: dict[str, Pairs], run_folder: Path) -> None:
+    """Refuses data that changed since the run in `run_folder` began, those of the test among them.
+
+    Raises:
+        DataError: which split is another one now, or gone.
+        CheckpointError: data.json is damaged.
+    """
+    path = run_folder / RECORD
+    if path.exists() and any(pairs.known is None for pairs in splits.values()):
+        raise CheckpointError("data.json is damaged", where=str(path), fix="remove it: it is written anew")
+    for pairs in splits.values():
+        pairs.check()
+
+
 def _given_in(part: Split | Source) -> dict[str, Any]:
     return {key: value for key, value in dataclasses.asdict(part).items() if value is not None}
 

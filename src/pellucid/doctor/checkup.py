@@ -160,9 +160,9 @@ def _changed_data(run: Path, splits: dict[str, Pairs]) -> list[Finding]:
     try:
         before = read_json(run / RECORD)
         changed = [name for name, pairs in splits.items()
-                   if name != "test" and name in before and before[name].get("sha256") != pairs.sha256()]
+                   if name in before and before[name].get("sha256") != pairs.sha256()]
     except (CheckpointError, DataError, AttributeError, TypeError):
         return []  # no record, or files that the data's findings tell about
-    return [Finding("data_changed", "warning", _WHERE, f"the {name} data is not what this run was trained on",
+    return [Finding("data_changed", "warning", _WHERE, f"the {name} data is not what this run began with",
                     cost="the run cannot be resumed", do="put the old files back, or begin anew with another --out")
             for name in changed]

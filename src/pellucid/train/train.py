@@ -19,9 +19,9 @@ from pellucid.config.mapping import to_mapping
 from pellucid.data.batching import Batch, Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
-from pellucid.data.splits import RECORD, Pairs, open_splits
+from pellucid.data.splits import RECORD, Pairs, check_splits, open_splits
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.errors import CheckpointError, DataError
+from pellucid.errors import CheckpointError
 from pellucid.files import checked_sha256, make_folder, read_json, remove_leftovers, write_json
 from pellucid.kernels.compiled import chosen, use_kernels
 from pellucid.model.build import check
@@ -152,29 +152,17 @@ def read_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, reporte
 
 
 def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Path, world: World = ALONE) -> None:
-    """Writes data.json, if this is the first rank; on resuming, refuses data that changed.
-
-    Raises:
-        DataError: which split is another one now.
-    """
-    path = out / RECORD
+    """Writes data.json, if this is the first rank."""
     now = {name: {**pairs.describe(), "sha256": pairs.sha256(),
                   **(asdict(corpora[name].report) if name in corpora else {})} for name, pairs in splits.items()}
-    if path.exists():
-        before = read_json(path)
-        if not isinstance(before, dict) or not all(isinstance(split, dict) for split in before.values()):
-            raise CheckpointError("data.json is damaged", where=str(path), fix="remove it: it is written anew")
-        for name in corpora:
-            if before.get(name, {}).get("sha256") != now[name]["sha256"]:
-                raise DataError(f"the {name} data changed since this run began", where=str(path),
-                                fix="train on the old data, or give a new --out")
     if world.is_first:
-        write_json(path, now)
+        write_json(out / RECORD, now)
 
 
 def open_data(config: RunConfig, out: Path, reporter: Reporter, world: World = ALONE) -> Data:
     """The splits, the tokenizers, and the ids of every split but that of the test."""
     splits = open_splits(config, out)
+    check_splits(splits, out)
     if not has_begun(out):
         check_unseen(config, splits)
     tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say, world.is_first)
