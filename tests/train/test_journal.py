@@ -43,6 +43,7 @@ def test_damage_in_the_middle_is_placed(line: str, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as error:
         read_metrics(path)
     assert error.value.where == f"{path}:2"
+    assert "remove the line" in error.value.fix
 
 
 def test_durations_read_well() -> None:

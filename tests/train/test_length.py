@@ -123,6 +123,28 @@ def test_a_schedule_that_has_ended_asks_for_a_choice(schedule: str, tmp_path: Pa
     assert "other weights, since the run was extended" in card
 
 
+def test_a_crash_neither_spoils_nor_doubles_what_is_told_of_an_extension(
+        tmp_path: Path, tiny: Any, train_through: Through, snapshot: Any, stop_at: Any,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while it wrote a line, then between the line that tells of the extension and config.yaml."""
+    short, long = (tiny(train={"schedule": "linear", "steps": steps}) for steps in (6, 9))
+    for name in ("whole", "run"):
+        train_through(short, tmp_path / name)
+    train_run.train(long, tmp_path / "whole", stop_at(), extend=True)
+    with (tmp_path / "run/metrics.jsonl").open("a") as file:
+        file.write('{"event": "train", "st')
+
+    def killed(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pellucid.train.length.write_config", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train_run.train(long, tmp_path / "run", stop_at(), extend=True)
+    train_run.train(long, tmp_path / "run", stop_at(), extend=True)
+    assert snapshot(tmp_path / "run") == snapshot(tmp_path / "whole")
+
+
 def test_a_run_that_stopped_early_goes_on_with_more_patience(tmp_path: Path, tiny: Any, train_through: Through,
                                                              snapshot: Any) -> None:
     """The learning rate is so high that nothing is ever better than the first validation."""

@@ -55,7 +55,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
                 events.append(event)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number < len(lines):
-                raise CheckpointError("a line of the metrics is damaged", where=f"{path}:{number}") from error
+                raise CheckpointError("a line of the metrics is damaged", where=f"{path}:{number}",
+                                      fix="restore it, or remove the line: training goes on without it") from error
     return events
 
 

@@ -56,7 +56,10 @@ def change_length(session: Session, before: RunConfig, out: Path, extend: bool) 
                 why=f"train.schedule {name} ends where the run does: the {step:,} updates that were made had the rates "
                     f"of a run of {old:,}. The last one was {made(step):.2e}, the next would be {wanted(step + 1):.2e}",
                 fix="give another --out to train anew; or say --extend to go on all the same, which the run will tell")
-        session.metrics.write({"event": "extended", "step": step, "from": old, "to": steps})
+        session.metrics.rewind(step)  # or it would stand behind a line cut short, or be told again after a crash
+        event = {"event": "extended", "step": step, "from": old, "to": steps}
+        if session.metrics.read()[-1:] != [event]:
+            session.metrics.write(event)
         session.reporter.say(f"extended from {old:,} to {steps:,} updates: up to step {step:,} the rates were those of "
                              f"the shorter run, so another run of {steps:,} will come out otherwise")
     elif steps != old:
