@@ -15,6 +15,7 @@ from tests.interop.conftest import perturb, sentences
 
 import pellucid
 from pellucid.errors import PellucidWarning
+from pellucid.interop import ctranslate2 as to_ctranslate2
 from pellucid.interop import importing
 from pellucid.interop.families import family_of
 from pellucid.interop.foreign_tokenizer import read_tokenizer
@@ -215,6 +216,21 @@ def test_its_search_comes_along(kind: str, configuration: str, keys: dict[str, A
     said = [list(one.tokens) for one in run.generate(texts, options=options)]
     assert said == [[tokenizer.convert_ids_to_tokens(int(i)) for i in until(row[1:], config)] for row in generated]
     assert min(map(len, said)) >= 8
+
+
+def test_a_piece_that_is_spelled_as_our_start_is_another_one_for_ctranslate2(foreign: Foreign, tmp_path: Path) -> None:
+    """BART starts an output with its </s>, and <s> stands before every text."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    import_run(foreign(*SEQ2SEQ[2])[0], tmp_path / "run")
+    to_ctranslate2.export(tmp_path / "run", tmp_path / "out")
+    run, texts = pellucid.load(tmp_path / "run"), sentences(20, 2)
+    source = run.tokenizers.source
+    pieces = [source.pieces(source.encode(text)) for text in texts]
+    assert all(row[0] == "<s>" for row in pieces)
+    theirs = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1, compute_type="float32")
+    for row, scored in zip(theirs.score_batch(pieces, pieces[::-1]), run.score(texts, texts[::-1]), strict=True):
+        torch.testing.assert_close(torch.tensor(row.log_probs), torch.tensor(scored.token_log_probabilities), rtol=0,
+                                   atol=3e-4)
 
 
 def until(ids: torch.Tensor, config: Any) -> list[int]:

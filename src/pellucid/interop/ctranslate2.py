@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pellucid.config import ModelConfig, RunConfig
 from pellucid.config.checks import refuse_readers
-from pellucid.data.tokenizers.interface import Tokenizer
+from pellucid.data.tokenizers.interface import BOS, EOS, SPECIALS, UNK, Tokenizer
 from pellucid.errors import ConfigError
 from pellucid.files import write_text
 from pellucid.interop import basis, holding
@@ -196,10 +196,15 @@ def _table(stack: Stack, rows: int, width: int) -> Tensor:
 
 
 def _register(spec: Any, run: Run) -> None:
-    """The names of the ids of both sides."""
-    source, target = run.tokenizers.source, run.tokenizers.target
-    spec.register_source_vocabulary(source.pieces(range(source.size)))
-    spec.register_target_vocabulary(target.pieces(range(target.size)))
+    """The names of the ids of both sides; a special one gives way to a piece that is spelled as it."""
+    sides = [side.pieces(range(side.size)) for side in (run.tokenizers.source, run.tokenizers.target)]
+    taken, special = {piece for side in sides for piece in side[len(SPECIALS):]}, list(SPECIALS)
+    while not taken.isdisjoint(special):
+        special = [f"<{name}>" if name in taken else name for name in special]
+    spec.register_source_vocabulary([*special, *sides[0][len(SPECIALS):]])
+    spec.register_target_vocabulary([*special, *sides[1][len(SPECIALS):]])
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (special[i] for i in (UNK, BOS, EOS))
+    spec.config.decoder_start_token = special[BOS]
 
 
 def _array(tensor: Tensor) -> Any:
