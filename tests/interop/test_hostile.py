@@ -114,6 +114,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "infinite": (tensors(lambda t: t[Q].fill_(float("inf"))), "not finite"),
     "no embedding": (tensors(lambda t: t.pop("model.shared.weight")), "missing"),
     "a small embedding": (tensors(lambda t: t.update({"model.shared.weight": t["model.shared.weight"][:9]})), "pieces"),
+    "an output of its own": (tensors(lambda t: t.update({"lm_head.weight": 2 * t["model.shared.weight"]})), "another"),
+    "inputs of their own": (tensors(lambda t: t.update({"model.decoder.embed_tokens.weight": t[
+        "model.shared.weight"].roll(1)})), "another matrix than model.shared.weight"),
     "whole numbers": (tensors(lambda t: t.update({Q: t[Q].long()})), "tensors|shapes")}
 
 

@@ -14,7 +14,7 @@ import torch
 from tests.interop.conftest import perturb, sentences
 
 import pellucid
-from pellucid.errors import PellucidWarning
+from pellucid.errors import CheckpointError, PellucidWarning
 from pellucid.interop import ctranslate2 as to_ctranslate2
 from pellucid.interop import importing
 from pellucid.interop.families import family_of
@@ -50,7 +50,7 @@ SEQ2SEQ: list[tuple[str, str, dict[str, Any]]] = [
 CLASSIFIERS: list[tuple[str, str, dict[str, Any]]] = [
     ("BertForSequenceClassification", "BertConfig", BERT),
     ("RobertaForSequenceClassification", "RobertaConfig", BERT | {"layer_norm_eps": 1e-5, "pad_token_id": 1}),
-    ("XLMRobertaForSequenceClassification", "XLMRobertaConfig", BERT | {"pad_token_id": 1}),
+    ("XLMRobertaForSequenceClassification", "XLMRobertaConfig", BERT | {"pad_token_id": 0}),
     ("DistilBertForSequenceClassification", "DistilBertConfig", DISTILBERT)]
 
 
@@ -272,3 +272,10 @@ def test_a_text_that_is_too_long_to_classify_is_cut_as_theirs(kind: str, configu
     with torch.no_grad():
         wanted = theirs(**batch).logits.softmax(-1)[0]
     torch.testing.assert_close(torch.tensor(list(found.probabilities.values())), wanted, rtol=0, atol=2e-6)
+
+
+def test_several_classes_of_one_text_are_refused(foreign: Foreign, tmp_path: Path) -> None:
+    folder, _ = foreign("BertForSequenceClassification", "BertConfig", BERT | {
+        "problem_type": "multi_label_classification"})
+    with pytest.raises(CheckpointError, match="problem_type is 'multi_label_classification'"):
+        import_run(folder, tmp_path / "run")

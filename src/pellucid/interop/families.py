@@ -88,14 +88,21 @@ def scales_output(fields: Fields) -> bool:
     return kind == "umt5"
 
 
+def skipped_of(fields: Fields) -> int:
+    """Rows of a table of positions that no position has: BART's first two, and RoBERTa's up to that of its padding."""
+    kind = fields.values["model_type"]
+    if kind in ("roberta", "xlm-roberta"):
+        return 1 + fields.token("pad_token_id", 1, fields.number("max_position_embeddings", 512) - 1)
+    return 2 if kind in ("bart", "mbart") else 0
+
+
 def _bert(fields: Fields) -> ModelConfig:
-    """BERT, and RoBERTa, whose first two positions nothing has."""
+    """BERT, and RoBERTa."""
     if fields.values.get("position_embedding_type", "absolute") != "absolute":
         raise fields.wrong("position_embedding_type", "absolute")
-    rows = fields.number("max_position_embeddings", 512)
+    rows = fields.number("max_position_embeddings", 512) - skipped_of(fields)
     return _encoder(fields, ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers"),
-                    fields.one_of("hidden_act", "gelu", _PLAIN), fields.real("layer_norm_eps", 1e-12),
-                    rows - 2 if "roberta" in str(fields.values.get("model_type")) else rows)
+                    fields.one_of("hidden_act", "gelu", _PLAIN), fields.real("layer_norm_eps", 1e-12), rows)
 
 
 def _distilbert(fields: Fields) -> ModelConfig:

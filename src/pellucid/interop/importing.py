@@ -129,6 +129,8 @@ def _rows(fields: Fields, family: Family, foreign: Foreign, size: int, pair: Pai
 
 def _labels(fields: Fields) -> tuple[str, ...]:
     """The names of the classes, by their numbers."""
+    if fields.values.get("problem_type") not in (None, "single_label_classification"):
+        raise fields.wrong("problem_type", "single_label_classification: one class of several")
     named = fields.values.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
     count = fields.number("num_labels", len(named) if isinstance(named, dict) else None)
     labels = [named.get(str(i)) for i in range(count)] if isinstance(named, dict) else []

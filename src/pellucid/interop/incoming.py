@@ -10,17 +10,16 @@ from torch import Tensor
 from pellucid.config import ModelConfig
 from pellucid.errors import CheckpointError
 from pellucid.interop import basis, names
-from pellucid.interop.families import scales_input, scales_output
+from pellucid.interop.families import scales_input, scales_output, skipped_of
 from pellucid.interop.reading import Fields
 from pellucid.interop.vocabulary import Rows
 from pellucid.nn.positional_encoding import SinusoidalPosition
 from pellucid.runs.tensors import Lazily
 
 Weights = Mapping[str, Tensor]
-# Copies of what stands elsewhere in the file, and tables that are reckoned.
-_COPIES = re.compile(r"(model\.)?(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight|final_logits_bias|"
-                     r"model\.(encoder|decoder)\.embed_positions\.weights?|.*\.token_type_embeddings\.weight|"
-                     r".*\.relative_attention_bias\.weight")
+_COPIES = re.compile(r"(model\.)?(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight")  # of the embedding
+_BESIDE = re.compile(r"final_logits_bias|model\.(encoder|decoder)\.embed_positions\.weights?|"
+                     r".*\.token_type_embeddings\.weight|.*\.relative_attention_bias\.weight")  # or reckoned
 BARTS, T5S = ("marian", "bart", "blenderbot", "mbart", "m2m_100"), ("t5", "mt5", "umt5")
 
 
@@ -41,18 +40,18 @@ def to_ours(fields: Fields, theirs: Weights, config: ModelConfig, rows: Rows) ->
     else:
         modules, make = names.bert(config, kind), _of_bert
     used = {f"{module}.{leaf}" for module in modules.values() for leaf in ("weight", "bias")}
-    if extra := sorted(name for name in theirs.keys() - used if not _COPIES.fullmatch(name)):
+    left = sorted(theirs.keys() - used)
+    copies = [name for name in left if _COPIES.fullmatch(name)]
+    if extra := [name for name in left if name not in copies and not _BESIDE.fullmatch(name)]:
         raise CheckpointError(f"{len(extra)} tensors have no place in a {kind} of ours", where=str(where),
                               why=f"{', '.join(extra[:3])} among them")
     embedding = modules["source_embedding"] + ".weight"
     if embedding not in theirs or theirs[embedding].dim() != 2:
         raise CheckpointError("a tensor is missing", where=str(where), why=f"{embedding} is not there, or is no matrix")
+    if other := [name for name in copies if not torch.equal(theirs[name], theirs[embedding])]:
+        raise CheckpointError(f"{other[0]} is another matrix than {embedding}", where=str(where),
+                              why=f"a {kind} of ours has one for both")
     return make(fields, theirs, names.to_ours(theirs, modules), config, rows)
-
-
-def skipped_of(fields: Fields) -> int:
-    """Rows of a table of positions that no position has: the first two of BART's and RoBERTa's."""
-    return 2 if fields.values["model_type"] in ("bart", "mbart", "roberta", "xlm-roberta") else 0
 
 
 def has_head(theirs: Weights) -> bool:

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from pellucid.config import ModelConfig
 from pellucid.interop import basis, names
-from pellucid.interop.families import scales_output
-from pellucid.interop.incoming import BARTS, T5S, skipped_of
+from pellucid.interop.families import scales_output, skipped_of
+from pellucid.interop.incoming import BARTS, T5S
 from pellucid.interop.reading import Fields
 from pellucid.interop.vocabulary import Rows
 from pellucid.runs.tensors import Lazily
