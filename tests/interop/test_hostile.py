@@ -56,6 +56,16 @@ def keys(**changed: Any) -> Callable[[Path], object]:
     return damage
 
 
+def pieces(vocabulary: dict[str, int], unknown: str | None = None) -> Callable[[Path], object]:
+    """Another vocabulary of the tokenizer."""
+    def damage(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        model = {"type": "BPE", "vocab": vocabulary, "merges": [], "unk_token": unknown}
+        path.write_text(json.dumps({"version": "1.0", "model": model, "added_tokens": []}))
+
+    return damage
+
+
 def pickled(folder: Path) -> None:
     (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
 
@@ -106,6 +116,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no configuration": (lambda f: (f / "config.json").unlink(), "missing"),
     "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "missing"),
     "a damaged tokenizer": (lambda f: (f / "tokenizer.json").write_text('{"model": 3}'), "tokenizer"),
+    "a tokenizer without pieces": (pieces({}), "vocabulary is damaged"),
+    "a tokenizer without what it names": (pieces({"b": 0}, "<unk>"), "cannot be read"),
+    "a tokenizer that knows no text": (pieces({"<unk>": 0}), "knows no text"),
     "a tensor missing": (tensors(lambda t: t.pop(Q)), Q.split(".")[-2][:1] + "|tensors"),
     "a tensor too many": (tensors(lambda t: t.update(extra=torch.ones(2))), "no place"),
     "transposed": (tensors(lambda t: t.update({"model.encoder.layers.0.fc1.weight": t[

@@ -279,3 +279,25 @@ def test_several_classes_of_one_text_are_refused(foreign: Foreign, tmp_path: Pat
         "problem_type": "multi_label_classification"})
     with pytest.raises(CheckpointError, match="problem_type is 'multi_label_classification'"):
         import_run(folder, tmp_path / "run")
+
+
+def test_how_a_tokenizer_pads_and_cuts_a_batch_says_nothing_of_a_text(foreign: Foreign, tmp_path: Path) -> None:
+    """As whoever fine-tuned it left it."""
+    folder, _ = foreign(*CLASSIFIERS[0])
+    plain = read_tokenizer(folder, "bert")
+    made = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    made.enable_padding(length=64)
+    made.enable_truncation(2)
+    made.save(str(folder / "tokenizer.json"))
+    found = read_tokenizer(folder, "bert")
+    assert (found.before, found.after) == (plain.before, plain.after) == ([2], [3])
+
+
+def test_a_tokenizer_that_knows_no_latin_says_what_it_puts_around_a_text(tmp_path: Path) -> None:
+    made = tokenizers.Tokenizer(tokenizers.models.BPE({"<s>": 0, "</s>": 1, "я": 2}, []))
+    made.add_special_tokens(["<s>", "</s>"])
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        "<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+    made.save(str(tmp_path / "tokenizer.json"))
+    found = read_tokenizer(tmp_path, "bart")
+    assert (found.before, found.after) == ([0], [1])

@@ -97,6 +97,15 @@ def test_what_was_exported_comes_back(keys: dict[str, Any], random_run: MakeRun,
     returned(tmp_path / "theirs", tmp_path)
 
 
+def test_a_classifier_that_was_exported_comes_back(random_run: MakeRun, tmp_path: Path) -> None:
+    run, texts = random_run("classification", residual="post", embedding_norm=True, pooling="first"), sentences(20, 3)
+    export(run, tmp_path / "theirs")
+    returned(tmp_path / "theirs", tmp_path)
+    wanted, found = (pellucid.load(folder).classify(texts) for folder in (run, tmp_path / "run"))
+    for one, other in zip(found, wanted, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=2e-6)
+
+
 def test_it_says_the_same_there(foreign: Foreign, tmp_path: Path) -> None:
     folder, _ = foreign(*SEQ2SEQ[0])
     import_run(returned(folder, tmp_path), tmp_path / "again")

@@ -1,6 +1,5 @@
 """The tokenizer of a folder of transformers: its pieces by their ids, and how it splits a text."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,20 +102,29 @@ def _tokenizer_json(path: Path) -> Foreign:
                               fix="AutoTokenizer.from_pretrained(…).save_pretrained(…) writes it")
     content = read_mapping(path)
     try:
-        TokenizersPieces(content)
+        theirs = TokenizersPieces(content).tokenizer
     except ValueError as error:
         raise CheckpointError("the tokenizer cannot be read", where=str(path), why=str(error)[:200]) from error
-    from tokenizers import Tokenizer
-
-    theirs = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
     vocabulary = theirs.get_vocab(with_added_tokens=True)
-    alone, whole = (theirs.encode("a", add_special_tokens=edges).ids for edges in (False, True))
+    pieces = _by_id(vocabulary, path)
+    alone, whole = _probed(theirs, pieces, path)
     at = next((i for i in range(len(whole)) if whole[i:i + len(alone)] == alone), len(whole))
     model = content.get("model") if isinstance(content.get("model"), dict) else {}
     unknown = (model or {}).get("unk_token")
     number = (model or {}).get("unk_id") if unknown is None else vocabulary.get(unknown)
-    return Foreign(_by_id(vocabulary, path), vocabulary.get("<unk>") if number is None else number, whole[:at],
+    return Foreign(pieces, vocabulary.get("<unk>") if number is None else number, whole[:at],
                    whole[at + len(alone):], (content, content))
+
+
+def _probed(theirs: Any, pieces: list[str], path: Path) -> tuple[list[int], list[int]]:
+    """The ids of a text that has some, without and with those that are put around it."""
+    try:
+        for text in ("a", *pieces):
+            if alone := theirs.encode(text, add_special_tokens=False).ids:
+                return alone, theirs.encode(text).ids
+    except Exception as error:  # of a class of its own
+        raise CheckpointError("the tokenizer cannot be read", where=str(path), why=str(error)[:200]) from error
+    raise CheckpointError("the tokenizer knows no text", where=str(path), why="it makes nothing of its own pieces")
 
 
 def _by_id(vocabulary: dict[str, Any], path: Path) -> list[str]:

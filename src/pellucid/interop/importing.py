@@ -112,10 +112,10 @@ def _rows(fields: Fields, family: Family, foreign: Foreign, size: int, pair: Pai
                               where=str(fields.where))
     pad = fields.token("pad_token_id", None, size)
     if family.is_classifier:
-        if len(foreign.before) != 1 or len(foreign.after) != 1:
-            raise CheckpointError("the tokenizer does not put one token before a text and one behind it",
+        if len(foreign.before) != 1 or len(foreign.after) > 1:
+            raise CheckpointError("the tokenizer does not put one token before a text and one or none behind it",
                                   where=str(fields.where.with_name("tokenizer.json")))
-        return rows_of(size, pad, foreign.unknown, foreign.before[0], foreign.after[0])
+        return rows_of(size, pad, foreign.unknown, foreign.before[0], next(iter(foreign.after), None))
     end = fields.token("eos_token_id", None, size)
     if foreign.after[-1:] != [end]:
         raise CheckpointError("the tokenizer does not end a text with eos_token_id", where=str(fields.where))

@@ -51,7 +51,7 @@ class Rows:
         return (3, 1, 0, 2, *range(len(SPECIALS), len(self.order)))
 
 
-def rows_of(size: int, pad: int | None, unknown: int | None, start: int | None, end: int) -> Rows:
+def rows_of(size: int, pad: int | None, unknown: int | None, start: int | None, end: int | None) -> Rows:
     """The order of a vocabulary of `size` rows, whose special ones are these."""
     return rows_with(size, (None if pad == start else pad, unknown, start, end))
 

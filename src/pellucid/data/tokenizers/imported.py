@@ -52,7 +52,11 @@ class SentencePieces:
 
 @final
 class TokenizersPieces:
-    """A tokenizer.json, by the package `tokenizers`; a text that spells a special token is plain text."""
+    """A tokenizer.json, by the package `tokenizers`; a text that spells a special token is plain text.
+
+    Attributes:
+        tokenizer: of that package; it neither cuts nor pads.
+    """
 
     def __init__(self, content: dict[str, Any]) -> None:
         try:
@@ -61,20 +65,20 @@ class TokenizersPieces:
             raise ConfigError("this tokenizer needs the package tokenizers", where="tokenizer",
                               fix="pip install 'pellucid[interop]'") from error
         try:
-            self._tokenizer: Any = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
+            self.tokenizer: Any = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         except Exception as error:  # of a class of its own
             raise ValueError(f"this is no tokenizer.json: {error}") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._tokenizer.encode_special_tokens = True
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        self.tokenizer.encode_special_tokens = True
 
     def split(self, text: str) -> list[str]:
-        pieces: list[str] = self._tokenizer.encode(text, add_special_tokens=False).tokens
+        pieces: list[str] = self.tokenizer.encode(text, add_special_tokens=False).tokens
         return pieces
 
     def join(self, pieces: Sequence[str]) -> str:
-        ids = [self._tokenizer.token_to_id(piece) for piece in pieces]
-        return str(self._tokenizer.decode([i for i in ids if i is not None], skip_special_tokens=True))
+        ids = [self.tokenizer.token_to_id(piece) for piece in pieces]
+        return str(self.tokenizer.decode([i for i in ids if i is not None], skip_special_tokens=True))
 
 
 @final
