@@ -161,10 +161,12 @@ def test_what_is_written(random_run: Any) -> None:
 
 
 def test_a_draw_and_a_shortest_output_go_along(random_run: Any) -> None:
-    run = random_run(decode={"min_length": 7, "max_length": 30, "sample": True, "beam_size": 1, "temperature": 0.7})
-    export(run, run.parent / "drawn")
+    run = random_run(decode={"min_length": 7, "max_length": 30, "sample": True, "beam_size": 3, "temperature": 0.7,
+                             "length_penalty": 0.6})
+    assert not export(run, run.parent / "drawn").notes
     generation = json.loads((run.parent / "drawn" / "generation_config.json").read_text())
     assert (generation["min_length"], generation["do_sample"], generation["temperature"]) == (8, True, 0.7)
+    assert (generation["num_beams"], generation["early_stopping"]) == (1, False)
     assert transformers.GenerationConfig(**generation).min_length == 8
 
 

@@ -134,10 +134,10 @@ def classifier_json(run: Run, vocabulary: int, positions: int) -> dict[str, Any]
 
 def generation_config(config: RunConfig) -> dict[str, Any]:
     """The content of generation_config.json: the run's own search, as far as theirs knows it."""
-    decode = config.decode
+    decode, beams = config.decode, 1 if config.decode.sample else config.decode.width  # theirs would draw in a beam
     draws = {"temperature": decode.temperature, "top_k": decode.top_k, "top_p": decode.top_p}
-    return {"decoder_start_token_id": BOS, **_SPECIALS, "suppress_tokens": [PAD, BOS], "num_beams": decode.width,
-            "num_return_sequences": 1, "early_stopping": "never" if decode.width > 1 else False,
+    return {"decoder_start_token_id": BOS, **_SPECIALS, "suppress_tokens": [PAD, BOS], "num_beams": beams,
+            "num_return_sequences": 1, "early_stopping": "never" if beams > 1 else False,
             "length_penalty": decode.length_penalty, "max_length": decode.max_length + 1,
             "min_length": decode.min_length + 1 if decode.min_length else 0, "do_sample": decode.sample,
             "no_repeat_ngram_size": decode.no_repeat_ngram} | (draws if decode.sample else {})
@@ -147,7 +147,7 @@ def notes_of(kind: str, config: RunConfig) -> tuple[str, ...]:
     """What is otherwise there than here, a sentence each."""
     notes: list[str] = []
     decode, m = config.decode, config.model
-    if config.task == "seq2seq" and decode.width > 1 and decode.length_penalty:
+    if config.task == "seq2seq" and not decode.sample and decode.width > 1 and decode.length_penalty:
         alpha = f"{decode.length_penalty:g}"
         notes.append(f"transformers divides the log-probability of a hypothesis by length ** {alpha}, pellucid by "
                      f"((5 + length) / 6) ** {alpha}: a beam may choose another output. With a length penalty of 0 "
