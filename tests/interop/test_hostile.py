@@ -66,6 +66,11 @@ def pieces(vocabulary: dict[str, int], unknown: str | None = None) -> Callable[[
     return damage
 
 
+def without_a_start(folder: Path) -> None:
+    keys(decoder_start_token_id=None)(folder)
+    (folder / "generation_config.json").unlink()
+
+
 def pickled(folder: Path) -> None:
     (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
 
@@ -109,7 +114,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "other heads": (keys(decoder_attention_heads=4), "differ"),
     "no such function": (keys(activation_function="x"), "x"),
     "a token beyond": (keys(eos_token_id=10**6), "eos_token_id"), "a start that is missing": (
-        keys(decoder_start_token_id=None), "decoder_start_token_id"),
+        without_a_start, "decoder_start_token_id"),
     "no JSON": (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON"),
     "deep JSON": (nested, "cannot be read as JSON"),
     "a list": (lambda f: (f / "config.json").write_text("[]"), "object"),

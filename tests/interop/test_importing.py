@@ -197,10 +197,11 @@ def test_its_search_comes_along(kind: str, configuration: str, keys: dict[str, A
                                 tmp_path: Path) -> None:
     folder, theirs = foreign(kind, configuration, keys)
     search = {"max_length": 13, "min_length": 9, "no_repeat_ngram_size": 2}
-    more = {"num_beams": 4, "length_penalty": 2.0, "repetition_penalty": 1.2, "do_sample": False}
+    more = {"num_beams": 4, "length_penalty": 2.0, "repetition_penalty": 1.2, "do_sample": False,
+            "eos_token_id": [5, 6]}
     (folder / "generation_config.json").write_text(json.dumps(search | more))
     notes = import_run(folder, tmp_path / "run").notes
-    assert any("repetition_penalty 1.2, length_penalty 2.0, which" in note for note in notes)
+    assert any("repetition_penalty 1.2, eos_token_id [5, 6], length_penalty 2.0, which" in note for note in notes)
     run = pellucid.load(tmp_path / "run")
     decode = run.config.decode
     assert (decode.max_length, decode.min_length, decode.no_repeat_ngram, decode.beam_size) == (12, 8, 2, 4)
@@ -216,6 +217,35 @@ def test_its_search_comes_along(kind: str, configuration: str, keys: dict[str, A
     said = [list(one.tokens) for one in run.generate(texts, options=options)]
     assert said == [[tokenizer.convert_ids_to_tokens(int(i)) for i in until(row[1:], config)] for row in generated]
     assert min(map(len, said)) >= 8
+
+
+@pytest.mark.parametrize("name", ["generation_config.json", "config.json"])
+def test_its_search_stands_in_one_of_two_files(name: str, foreign: Foreign, tmp_path: Path) -> None:
+    folder, _ = foreign(*SEQ2SEQ[0])
+    if name == "config.json":
+        (folder / "generation_config.json").unlink()
+    told = json.loads((folder / name).read_text())
+    more = {"num_beams": 3, "length_penalty": 0, "max_new_tokens": 9, "min_new_tokens": 4}
+    (folder / name).write_text(json.dumps(told | more | {"bad_words_ids": [[63]], "suppress_tokens": [63]}))
+    assert not any("left out" in note for note in import_run(folder, tmp_path / "run").notes)  # 63 is the padding
+    decode = pellucid.load(tmp_path / "run").config.decode
+    assert (decode.beam_size, decode.max_length, decode.min_length) == (3, 9, 4)
+    (folder / name).write_text(json.dumps(told | {"bad_words_ids": [[63], [7]], "suppress_tokens": [8]}))
+    notes = import_run(folder, tmp_path / "other").notes
+    assert any("for bad_words_ids [[7]], suppress_tokens [8], which" in note for note in notes)
+
+
+def test_an_output_starts_as_its_search_says(foreign: Foreign, tmp_path: Path) -> None:
+    folder, theirs = foreign(*SEQ2SEQ[4])
+    (folder / "generation_config.json").write_text(json.dumps({"decoder_start_token_id": 1}))
+    import_run(folder, tmp_path / "run")
+    texts, tokenizer = sentences(20, 2), transformers.AutoTokenizer.from_pretrained(folder)
+    generated = theirs.generate(**tokenizer(texts, return_tensors="pt", padding=True, return_token_type_ids=False),
+                                max_new_tokens=8, decoder_start_token_id=1, suppress_tokens=[0])
+    options = pellucid.config.DecodeConfig(beam_size=1, max_length=8, precision="fp32")
+    said = [list(one.tokens) for one in pellucid.load(tmp_path / "run").generate(texts, options=options)]
+    assert said == [[tokenizer.convert_ids_to_tokens(int(i)) for i in until(row[1:], theirs.config)]
+                    for row in generated]
 
 
 def test_a_piece_that_is_spelled_as_our_start_is_another_one_for_ctranslate2(foreign: Foreign, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from pellucid.config import DataConfig, DecodeConfig, ModelConfig, RunConfig, TrainConfig
+from pellucid.data.tokenizers.interface import SPECIALS
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import sha256
 from pellucid.interop import returning
@@ -16,7 +17,7 @@ from pellucid.interop.families import Family, family_of
 from pellucid.interop.foreign_tokenizer import Foreign, read_tokenizer
 from pellucid.interop.incoming import has_head, has_positions, to_ours
 from pellucid.interop.languages import MANY, Pair, around, pair_of
-from pellucid.interop.reading import Fields, read_config, read_mapping, read_weights
+from pellucid.interop.reading import Fields, read_config, read_weights
 from pellucid.interop.run_folder import write_run
 from pellucid.interop.vocabulary import Rows, rows_of
 from pellucid.runs.checkpoint import check_weights
@@ -24,8 +25,13 @@ from pellucid.runs.format import IMPORTED
 from pellucid.runs.run import build_model
 from pellucid.runs.tensors import shapes_of
 
-_OTHER_SEARCH = {"do_sample": False, "repetition_penalty": 1.0, "encoder_no_repeat_ngram_size": 0, "num_beam_groups": 1,
-                 "diversity_penalty": 0.0, "penalty_alpha": 0.0}  # what is not here, and the value that changes nothing
+# What is not here, and the value that changes nothing.
+_OTHER_SEARCH: dict[str, object] = {
+    "do_sample": False, "repetition_penalty": 1.0, "encoder_repetition_penalty": 1.0, "encoder_no_repeat_ngram_size": 0,
+    "num_beam_groups": 1, "diversity_penalty": 0.0, "penalty_alpha": 0.0, "guidance_scale": 1,
+    "num_return_sequences": 1, "exponential_decay_length_penalty": None, "bad_words_ids": [], "suppress_tokens": [],
+    "begin_suppress_tokens": [], "forced_decoder_ids": [], "force_words_ids": [], "sequence_bias": [],
+    "stop_strings": []}
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,7 @@ def import_run(folder: Path, out: Path, languages: str | None = None) -> Importe
         fields, foreign, pair)
     rows = _rows(fields, family, foreign, _size(theirs), pair)
     tokenizers = foreign.tokenizers(rows, labels)
-    search = folder / "generation_config.json"
-    told = read_mapping(search) if search.is_file() else {}
+    told = {} if labels else fields.search
     config = RunConfig(task="classification" if labels else "seq2seq", data=_data(pair), tokenizer=tokenizers.config,
                        model=model, train=TrainConfig(), decode=_decode(told, model))
     try:
@@ -89,7 +94,7 @@ def import_run(folder: Path, out: Path, languages: str | None = None) -> Importe
     way = returning.way_of(config.model, rows, None if pair is None else pair.language(rows))
     write_run(config, tokenizers, weights, origin, out,
               lambda place: returning.keep(folder, place / IMPORTED, theirs, weights, way))
-    return Imported(fields.architecture, sum(p.numel() for p in built.parameters()), _notes(kind, pair, told))
+    return Imported(fields.architecture, sum(p.numel() for p in built.parameters()), _notes(kind, pair, told, rows))
 
 
 def _data(pair: Pair | None) -> DataConfig:
@@ -121,7 +126,8 @@ def _rows(fields: Fields, family: Family, foreign: Foreign, size: int, pair: Pai
         raise CheckpointError("the tokenizer does not end a text with eos_token_id", where=str(fields.where))
     kind = str(fields.values.get("model_type"))
     start = (pair.tokens[1] if pair is not None and pair.tokens is not None and pair.is_start else
-             fields.token("decoder_start_token_id", pad if "t5" in kind else end if kind in MANY else None, size))
+             Fields(fields.values | fields.search, fields.where).token(
+                 "decoder_start_token_id", pad if "t5" in kind else end if kind in MANY else None, size))
     if not {pad, start, end}.isdisjoint(foreign.first or ()):
         raise CheckpointError("outputs begin with a token that is a start or an end", where=str(fields.where))
     return rows_of(size, pad, foreign.unknown, start, end)
@@ -146,20 +152,32 @@ def _decode(told: Mapping[str, Any], model: ModelConfig) -> DecodeConfig:
         value = told.get(key)
         return min(value if type(value) is int and value > 0 else default, most)
 
-    longest = number("max_length", 257, (model.max_length if model.position == "learned" else 10_000) + 1) - 1
+    most = model.max_length if model.position == "learned" else 10_000
+    longest = number("max_new_tokens", number("max_length", 257, most + 1) - 1, most)
     return DecodeConfig(beam_size=number("num_beams", 1, 1000), length_penalty=0.0, max_length=max(longest, 1),
-                        min_length=number("min_length", 1, longest + 1) - 1,
+                        min_length=number("min_new_tokens", number("min_length", 1, longest + 1) - 1, longest),
                         no_repeat_ngram=number("no_repeat_ngram_size", 0, longest))
 
 
-def _notes(kind: str, pair: Pair | None, told: Mapping[str, Any]) -> tuple[str, ...]:
-    notes = []
-    other = [f"{key} {told[key]}"[:60] for key, plain in _OTHER_SEARCH.items()
-             if told.get(key, plain) not in (plain, None)]
+def _left_out(told: Mapping[str, Any], rows: Rows) -> list[str]:
+    """What their search asks for and ours does not do. Padding and start are said by neither."""
+    pad, _, start, end = rows.order[:len(SPECIALS)]
+    silent = [each for i in {pad, start} - {end} for each in (i, [i])]
+    told = {key: [each for each in value if each not in silent] if isinstance(value, list) else value
+            for key, value in told.items()}
+    other = [key for key, plain in _OTHER_SEARCH.items() if told.get(key, plain) != plain]
+    if told.get("eos_token_id", end) not in (end, [end]):
+        other.append("eos_token_id")
+    found = [f"{key} {told[key]}"[:60] for key in other]
     if told.get("num_beams", 1) != 1 and told.get("length_penalty", 1.0):
-        other.append(f"length_penalty {told.get('length_penalty', 1.0)}"[:60])
-    if other:
-        notes.append(f"its generation_config.json asks for {', '.join(other)}, which is otherwise here, and left out")
+        found.append(f"length_penalty {told.get('length_penalty', 1.0)}"[:60])
+    return found
+
+
+def _notes(kind: str, pair: Pair | None, told: Mapping[str, Any], rows: Rows) -> tuple[str, ...]:
+    notes = []
+    if other := _left_out(told, rows):
+        notes.append(f"its search asks for {', '.join(other)}, which is otherwise here, and left out")
     if pair is not None and pair.tokens is not None:
         notes.append(f"the run translates from {pair.codes[0]} into {pair.codes[1]}; for another pair import it again")
         if pair.is_behind:

@@ -102,8 +102,7 @@ def around(fields: Fields, foreign: Foreign, pair: Pair | None) -> Foreign:
 
 def _forced(fields: Fields, foreign: Foreign) -> int | None:
     """The token that every output begins with, where the folder names one."""
-    told = _mapping(fields.where.with_name("generation_config.json"))
-    value = told.get("forced_bos_token_id", fields.values.get("forced_bos_token_id"))
+    value = fields.search.get("forced_bos_token_id")
     return value if type(value) is int and 0 <= value < len(foreign.pieces) else None
 
 

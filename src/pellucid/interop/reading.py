@@ -110,6 +110,17 @@ class Fields:
         named = self.values.get("architectures")
         return str(named[0] if isinstance(named, list) and named else self.values["model_type"])[:80]
 
+    @property
+    def search(self) -> dict[str, Any]:
+        """How outputs are searched for, without nulls: generation_config.json, or config.json where there is none.
+
+        Raises:
+            CheckpointError: generation_config.json is damaged.
+        """
+        path = self.where.with_name("generation_config.json")
+        told = read_mapping(path) if path.is_file() else self.values
+        return {key: value for key, value in told.items() if value is not None}
+
     def number(self, key: str, default: int | None = None) -> int:
         """A whole number from 1 on."""
         value = self.values.get(key, default)
