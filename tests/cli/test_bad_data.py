@@ -77,6 +77,7 @@ def test_bytes_that_are_no_utf8(train_on: Train, cli: Any, run: Path, data: Path
     cli("translate", run, "--input", files[1]).says(3, *wanted)
     cli("translate", run, stdin=files[1].read_bytes()).says(3, "standard input:7", "0xff", "byte 3")
     cli("translate", run, "--input", files[0], "--prefix", files[1]).says(3, *wanted)
+    cli("tokenizer", "show", run, "--text", "caf\udcff").says(2, "--text", "0xff", "character 4")
 
 
 @pytest.mark.parametrize(("line", "told"), [("only one column", "1 column"), ("a\tb\tc", "3 columns")])

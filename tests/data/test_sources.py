@@ -271,6 +271,19 @@ def test_parquet_columns_are_checked(tmp_path: Path) -> None:
     assert "no column 3" in refused(tmp_path / "a.parquet", source_field=3).what
 
 
+def test_a_name_of_two_columns_is_that_of_neither(tmp_path: Path) -> None:
+    said = "there is more than one field source"
+    error = refused(written(tmp_path / "a.tsv", "source\ttarget\tsource\na\tb\tc\n"))
+    assert (error.what, error.where) == (said, f"{tmp_path / 'a.tsv'}:1")
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = [pyarrow.array([text]) for text in "abc"]
+    rows = pyarrow.StructArray.from_arrays(columns, ["source", "target", "source"])
+    for table, field in ((pyarrow.table(columns, ["source", "target", "source"]), "source"),
+                         (pyarrow.table([rows], ["row"]), "row.source")):
+        pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "a.parquet")
+        assert refused(tmp_path / "a.parquet", source_field=field, target_field=field[:-6] + "target").what == said
+
+
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     with path.open("wb") as file:

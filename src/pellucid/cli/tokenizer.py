@@ -67,13 +67,13 @@ def _train(program: str, words: Sequence[str]) -> int:
 
 def _show(program: str, words: Sequence[str]) -> int:
     arguments = parse(ShowTokenizer, program, words)
-    from pellucid.cli.lines import blocks_of_lines
+    from pellucid.cli.lines import blocks_of_lines, checked
     from pellucid.data.tokenizers.build import load_tokenizers
 
     inside = arguments.folder / "tokenizer"
     tokenizers = load_tokenizers(inside if inside.is_dir() else arguments.folder)
     tokenizer = tokenizers.target if arguments.target else tokenizers.source
-    for block in [[arguments.text]] if arguments.text is not None else blocks_of_lines(None):
+    for block in blocks_of_lines(None) if arguments.text is None else [[checked(arguments.text, "--text")]]:
         for text in block:
             ids = tokenizer.encode(text)
             pieces, decoded = tokenizer.pieces(ids), tokenizer.decode(ids)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-from pellucid.data.tables import Field, Fields, Record, checked_text, missing_field
+from pellucid.data.tables import Field, Fields, Record, checked_text, missing_field, refuse_repeated
 from pellucid.data.text_lines import open_data
 from pellucid.errors import ConfigError, DataError
 
@@ -16,7 +16,8 @@ def read_parquet(path: str, fields: Fields) -> Iterator[Record]:
 
     Raises:
         ConfigError: pyarrow is not installed.
-        DataError: what `open_data` says; a broken file; a column that is absent or holds no text; an empty cell.
+        DataError: what `open_data` says; a broken file; a column that is absent, is there twice or holds no text; an
+            empty cell.
     """
     try:
         import pyarrow.parquet
@@ -55,21 +56,19 @@ def _column(schema: Any, field: Field, path: str) -> list[str]:
     """The steps from the table to a column: its name, and the names of the structs around it."""
     import pyarrow
 
-    if field.name is None:
-        if field.column > len(schema.names):
-            raise DataError(f"there is no column {field.column}", where=path,
-                            why=f"the columns are {', '.join(schema.names)}")
-        return [schema.names[field.column - 1]]
-    if field.name in schema.names:
-        return [field.name]
-    parts = field.name.split(".")
-    inside = {member.name: member for member in schema}
+    if field.name is None and field.column > len(schema.names):
+        raise DataError(f"there is no column {field.column}", where=path,
+                        why=f"the columns are {', '.join(schema.names)}")
+    name = schema.names[field.column - 1] if field.name is None else field.name
+    parts = [name] if name in schema.names else name.split(".")
+    inside = list(schema)
     for part in parts:
-        if part not in inside:
-            raise missing_field(field.name, schema.names, path, "the columns are")
-        kind = inside[part].type
-        members = [kind.field(i) for i in range(kind.num_fields)] if pyarrow.types.is_struct(kind) else []
-        inside = {member.name: member for member in members}
+        found = {member.name: member for member in inside}
+        if part not in found:
+            raise missing_field(name, schema.names, path, "the columns are")
+        refuse_repeated(part, [member.name for member in inside], path)
+        kind = found[part].type
+        inside = [kind.field(i) for i in range(kind.num_fields)] if pyarrow.types.is_struct(kind) else []
     return parts
 
 

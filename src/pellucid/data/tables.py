@@ -44,8 +44,8 @@ def read_tsv(path: str, fields: Fields) -> Iterator[Record]:
     """A header is a first line that holds every name asked for; without one, columns count from 1.
 
     Raises:
-        DataError: what `read_lines` says; a chosen name that is no column; a line with too few columns, or with more
-            than the first line has.
+        DataError: what `read_lines` says; a chosen name that is no column, or that of two; a line with too few columns,
+            or with more than the first line has.
     """
     lines = read_lines(path)
     head = next(lines)
@@ -63,7 +63,7 @@ def read_tsv_head(line: str, fields: Fields, path: str) -> tuple[int, int, int, 
     """From the first line: the places of the two cells from 0, the number of cells, whether it is a header.
 
     Raises:
-        DataError: a chosen name that is no column; one of the two names, but not the other.
+        DataError: a chosen name that is no column, or that of two; one of the two names, but not the other.
     """
     head = line.split("\t")
     names = [field.name for field in (fields.first, fields.second) if field.name is not None]
@@ -72,6 +72,8 @@ def read_tsv_head(line: str, fields: Fields, path: str) -> tuple[int, int, int, 
     for field in (fields.first, fields.second):
         if (field.required or is_half) and not has_header and field.name is not None and field.name not in head:
             raise missing_field(field.name, head, f"{path}:1", "the first line holds")
+        if has_header and field.name is not None:
+            refuse_repeated(field.name, head, f"{path}:1")
     a, b = (head.index(field.name) if has_header and field.name is not None else field.column - 1
             for field in (fields.first, fields.second))
     return a, b, len(head), has_header
@@ -175,3 +177,13 @@ def missing_field(name: str, present: Sequence[str], where: str, lead: str) -> D
     hint = f"did you mean {near[0]}? " if near else ""
     return DataError(f"there is no field {name}", where=where, why=f"{lead} {shown or 'none'}",
                      fix=f"{hint}set data.source_field, target_field or label_field, to a name or a number from 1")
+
+
+def refuse_repeated(name: str, present: Sequence[str], where: str) -> None:
+    """Refuses a name that stands twice among those that are present.
+
+    Raises:
+        DataError: it does.
+    """
+    if present.count(name) > 1:
+        raise DataError(f"there is more than one field {name}", where=where, fix="give each a name of its own")
