@@ -150,6 +150,16 @@ def test_the_wrong_task_is_told(copy: Run, labels: Run) -> None:
         assert "trained for" in error.value.why
 
 
+def test_one_text_is_no_list_of_texts(copy: Run, labels: Run) -> None:
+    acts: list[Callable[[Any], object]] = [
+        copy.generate, labels.classify, lambda texts: copy.score(texts, ["1"]),
+        lambda texts: copy.score(["1"], texts), lambda texts: copy.generate(["1"], prefixes=texts)]
+    for wrong in ("1", (text for text in ["1"])):
+        for act in acts:
+            with pytest.raises(TypeError, match="a list of texts is wanted"):
+                act(wrong)
+
+
 def test_the_model_is_a_module_with_the_best_weights_in_evaluation_mode(copy: Run, trained: dict[str, Path]) -> None:
     assert isinstance(copy.model, nn.Module)
     assert not copy.model.training

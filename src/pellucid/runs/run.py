@@ -25,7 +25,7 @@ from pellucid.runs.decoder import Decoder, Request, Route, refuse_kept
 from pellucid.runs.folder import chosen_checkpoint, read_config, require_own_parts
 from pellucid.runs.format import WEIGHTS
 from pellucid.runs.fusing import Fusing
-from pellucid.runs.texts import answers, length_groups, search_options, unknown_parts, warn_of_cuts
+from pellucid.runs.texts import answers, check_texts, length_groups, search_options, unknown_parts, warn_of_cuts
 from pellucid.runs.weights import Weights
 
 if TYPE_CHECKING:
@@ -93,8 +93,10 @@ class Run:
 
         Raises:
             ConfigError: the run is a classifier.
+            TypeError: no list of texts.
             ValueError: an option out of range.
         """
+        check_texts(texts, [] if prefixes is None else prefixes)
         options = self._options(beam_size, n_best, options)
         decoder = self._decoder(options, scores, prefixes is not None)
         return answers(decoder, self.tokenizers, self.fused(texts), self.config.model.max_length, options, prefixes,
@@ -148,12 +150,14 @@ class Run:
 
         Raises:
             ConfigError: the run is no classifier.
+            TypeError: no list of texts.
         """
         import torch
 
         from pellucid.data.batching import pad
         from pellucid.model.stepper import evaluating
 
+        check_texts(texts)
         self.must_be("classification", "classify")
         model, limit = cast("Classifier", self._loaded()), self.config.model.max_length
         encoded = source_ids(list(texts), self.tokenizers, True)
@@ -180,10 +184,12 @@ class Run:
 
         Raises:
             ConfigError: the run is a classifier.
+            TypeError: no lists of texts.
             ValueError: not as many targets as sources; a target goes on where learned positions end.
         """
         from pellucid.runs.generate import score_targets
 
+        check_texts(sources, targets)
         self.must_be("seq2seq", "score")
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from itertools import groupby
 
 import numpy as np
@@ -26,6 +26,17 @@ _TOLD = 5  # lines that are told to be cut, one by one
 
 class CutWarning(PellucidWarning):
     """Texts were longer than the model takes; results say of each how much was left out."""
+
+
+def check_texts(*sides: Sequence[str]) -> None:
+    """Refuses what is no list of texts; of one text alone, each character would be taken for one.
+
+    Raises:
+        TypeError: it is none.
+    """
+    for texts in sides:
+        if isinstance(texts, str) or not isinstance(texts, Sized):
+            raise TypeError(f"a list of texts is wanted, not {type(texts).__name__}")
 
 
 def search_options(config: DecodeConfig, scores: bool = True) -> SearchOptions:
