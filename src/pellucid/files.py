@@ -211,7 +211,7 @@ def _entries(path: Path) -> dict[str, tuple[int, str]]:
     """The size and the SHA-256 of each file, as the manifest has them."""
     if (path / MANIFEST).is_symlink() or ((path / MANIFEST).exists() and not (path / MANIFEST).is_file()):
         raise CheckpointError("the manifest is no plain file", where=str(path / MANIFEST))
-    manifest = read_json(path / MANIFEST)
+    manifest = read_json(path / MANIFEST, REPAIR)
     check_format(manifest.get("format") if isinstance(manifest, dict) else None, _FORMAT, str(path / MANIFEST))
     try:
         if manifest["format"] != _FORMAT:
@@ -233,8 +233,8 @@ def _check(folder: Path, name: str, size: int, digest: str, digest_of: Callable[
         raise CheckpointError(f"a file of the checkpoint {fault}", where=str(file), why=why, fix=REPAIR)
 
 
-def read_json(path: Path) -> Any:
-    """The JSON value in `path`, which we wrote.
+def read_json(path: Path, fix: str = "copy it again") -> Any:
+    """The JSON value in `path`, which we wrote; where there is none, the error says how to `fix` that.
 
     Raises:
         CheckpointError: missing, or no JSON.
@@ -242,9 +242,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise CheckpointError("a file is missing", where=str(path), fix=REPAIR) from error
+        raise CheckpointError("a file is missing", where=str(path), fix=fix) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError("a file cannot be read as JSON", where=str(path), why=str(error), fix=REPAIR) from error
+        raise CheckpointError("a file cannot be read as JSON", where=str(path), why=str(error), fix=fix) from error
 
 
 def sha256(path: Path) -> str:

@@ -30,6 +30,15 @@ def test_a_finished_run_says_so_and_how_to_extend_it(cli: Any, copy: Path) -> No
     assert yaml.safe_load((copy / "config.yaml").read_text())["train"]["steps"] == 48
 
 
+@pytest.mark.parametrize("content", ["", "[", "[]"])
+def test_a_damaged_word_of_the_end_is_written_anew(cli: Any, copy: Path, content: str) -> None:
+    before = (copy / "ended.json").read_text()
+    (copy / "ended.json").write_text(content)
+    done = cli("train", copy)
+    assert done.code == 0, done.err
+    assert (copy / "ended.json").read_text() == before
+
+
 def test_a_default_that_has_changed_and_changes_nothing_is_no_other_configuration(cli: Any, copy: Path,
                                                                                   tiny: Path) -> None:
     """As character_coverage of words, which was 0.9995 before it was null; what decoding takes when it is asked to

@@ -259,8 +259,10 @@ def test_a_damaged_folder_is_refused(tmp_path: Path, name: str) -> None:
                    lambda p: p.write_bytes(bytes([p.read_bytes()[0] ^ 1]) + p.read_bytes()[1:])):
         made.save(folder)
         damage(folder / name)
-        with pytest.raises(CheckpointError):
+        with pytest.raises(CheckpointError, match="the tokenizer is damaged") as error:
             load_tokenizers(folder)
+        assert error.value.where == str(folder / name)
+        assert error.value.fix.startswith("copy its folder again")
     with pytest.raises(CheckpointError):
         load_tokenizers(tmp_path / "none")
 

@@ -103,11 +103,15 @@ def tell(summary: dict[str, Any], config: RunConfig, out: Path, as_json: bool) -
 
 
 def ended_run(folder: Path) -> dict[str, Any] | None:
-    """What ended.json says of a run, if it has ended."""
+    """What ended.json says of a run, if it has ended, and that can be read; training writes it anew."""
+    from pellucid.errors import CheckpointError
     from pellucid.files import read_json
     from pellucid.runs.folder import ENDED
 
-    found = read_json(folder / ENDED) if (folder / ENDED).exists() else None
+    try:
+        found = read_json(folder / ENDED)
+    except CheckpointError:
+        return None
     return found if isinstance(found, dict) and {"ended", "why"} <= found.keys() else None
 
 

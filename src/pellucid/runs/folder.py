@@ -21,7 +21,7 @@ from pellucid.data.claims import lock
 from pellucid.data.reading import Texts
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
-from pellucid.files import read_json, write_json, write_text
+from pellucid.files import REPAIR, read_json, write_json, write_text
 from pellucid.runs.format import ENVIRONMENT, FORMAT, IMPORTED, STARTED, check_format, unreadable
 
 if TYPE_CHECKING:
@@ -138,9 +138,9 @@ def chosen_checkpoint(folder: Path) -> Path:
         what = "none of this run's weights are in use yet" if has_begun(folder) else "this run has no checkpoint yet"
         raise CheckpointError(what, where=str(folder), why="the first validation chooses them, and writes best.json",
                               fix="train it further: the same `pellucid train` command resumes it")
-    best = read_json(folder / "best.json")
+    best = read_json(folder / "best.json", REPAIR)
     if not isinstance(best, dict) or Path(str(best.get("checkpoint"))).name != best.get("checkpoint"):
-        raise CheckpointError("best.json is damaged", where=str(folder / "best.json"))
+        raise CheckpointError("best.json is damaged", where=str(folder / "best.json"), fix=REPAIR)
     return folder / "checkpoints" / str(best["checkpoint"])
 
 

@@ -233,6 +233,17 @@ def load_tokenizers(folder: Path) -> Tokenizers:
         CheckpointError: no such folder; a file missing, damaged or of another format.
         ConfigError: a package that the tokenizer needs is not installed.
     """
+    try:
+        return _read_tokenizers(folder)
+    except CheckpointError as error:
+        if "newer version" in error.what:
+            raise
+        raise CheckpointError("the tokenizer is damaged", where=error.where, why=error.why or error.what,
+                              fix="copy its folder again; where nothing has been trained yet, remove the folder: it "
+                                  "is made anew") from error
+
+
+def _read_tokenizers(folder: Path) -> Tokenizers:
     check_folder(folder)
     about = read_json(folder / _ABOUT)
     check_format(about.get("format") if isinstance(about, dict) else None, _FORMAT, str(folder / _ABOUT))
