@@ -28,6 +28,7 @@ def events(out: Path, kind: str) -> list[dict[str, Any]]:
     ({}, 6, 9),  # ends where a validation and a line are due
     ({}, 5, 9),  # and where neither is
     ({"average_last": 3}, 7, 11),
+    ({"validate_every": 50}, 3, 6),  # the end of each is its one validation
     ({"ema_decay": 0.8, "schedule": "constant"}, 4, 8),
     ({"validate_every": None, "workers": 2}, 5, 40),
     ({"schedule": "linear", "warmup_steps": 6}, 5, 12),  # within the warm-up the end of the schedule is far

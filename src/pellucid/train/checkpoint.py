@@ -118,9 +118,9 @@ class CheckpointStore:
         validated = [step for step in self.steps() if self.is_milestone(step)]
         return validated[max(len(validated) - self.keep, 0) :]
 
-    def prune(self, newest: int) -> None:
-        """Removes what is neither the newest, nor the best, nor among the last milestones."""
-        wanted = {self.path(step).name for step in [newest, *self.milestones()]} | {self.best_name()}
+    def prune(self, *steps: int) -> None:
+        """Removes what is neither of these steps, nor the best, nor among the last milestones."""
+        wanted = {self.path(step).name for step in [*steps, *self.milestones()]} | {self.best_name()}
         for step in self.steps():
             if self.path(step).name not in wanted:
                 shutil.rmtree(self.path(step), ignore_errors=True)

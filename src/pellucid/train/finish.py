@@ -29,6 +29,7 @@ def finish(session: Session, out: Path) -> dict[str, Any]:
         name, score, best, scores = AVERAGE, average[monitor], progress.step, average
     if learner.world.is_first:
         store.point_best(name, best, monitor, score)
+        store.prune(progress.step, progress.best_step)  # what was the best where a shorter run ended
     load_weights(learner.model, store.folder / name)
     session.spent.others += time.monotonic() - started
     ended, why = how_ended(session)
