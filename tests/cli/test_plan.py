@@ -132,7 +132,7 @@ def test_people_read_of_a_world(cli: Any, tiny: Path, monkeypatch: pytest.Monkey
 def test_mistakes_about_a_world(cli: Any, tiny: Path) -> None:
     cli("plan", tiny, "--world", "0").says(2, "--world", "1 to 1,024")
     cli("plan", tiny, "--world", "2000").says(2, "--world", "1 to 1,024")
-    cli("plan", tiny, "--world", "3", "--train.shard", "2").says(2, "train.shard", "one of 1, 3")
+    cli("plan", tiny, "--world", "3", "--train.shard", "2").says(2, "train.shard", "--train.shard 1 or 3")
     cli("plan", tiny, "--world", "8", "--gpu", "H9").says(2, "--gpu", "H100")
     cli("plan", tiny, "--world", "8", "--per-host", "0").says(2, "--per-host", "1 to ")
     cli("plan", tiny, "--world", "8", "--per-host", "5000").says(2, "--per-host", "timed here")

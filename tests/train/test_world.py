@@ -71,7 +71,8 @@ def test_a_world_that_makes_no_sense_is_refused(rank: str, size: str, monkeypatc
 
 @pytest.mark.parametrize(("size", "train", "fix"), [
     (3, TrainConfig(accumulate=4), "train.accumulate 3 or 6"), (3, TrainConfig(accumulate=1), "train.accumulate 3,"),
-    (4, TrainConfig(accumulate=4, shard=3), "one of 1, 2, 4"), (1, TrainConfig(shard=2), "one of 1"),
+    (4, TrainConfig(accumulate=4, shard=3), "--train.shard 1 or 2 or 4"),
+    (1, TrainConfig(shard=2), "--train.shard 1, or start it with torchrun"),
     (2, TrainConfig(accumulate=2, workers=2), "a rank for each core")])
 def test_what_ranks_cannot_share_out_is_refused_with_what_would_do(size: int, train: TrainConfig, fix: str) -> None:
     with pytest.raises(ConfigError) as error:

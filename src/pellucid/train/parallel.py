@@ -48,10 +48,11 @@ def check_world(world: World, config: TrainConfig) -> None:
         ConfigError: which key, and what would do.
     """
     if world.size % config.shard:
+        would = [str(n) for n in range(1, world.size + 1) if world.size % n == 0]
         raise ConfigError(f"train.shard {config.shard} does not divide {world.size} rank{'s' * (world.size > 1)}",
                           where="train.shard",
                           why="" if world.size > 1 else "weights are divided among the ranks that torchrun starts",
-                          fix=f"one of {', '.join(str(n) for n in range(1, world.size + 1) if world.size % n == 0)}")
+                          fix=f"--train.shard {' or '.join(would)}" + ", or start it with torchrun" * (world.size == 1))
     if config.accumulate % world.size:
         below = config.accumulate // world.size * world.size
         would = [str(n) for n in (below, below + world.size) if n]
