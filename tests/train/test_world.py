@@ -30,7 +30,16 @@ from pellucid.train.parallel import check_world
 from pellucid.train.stopping import stop_on_signals
 from pellucid.train.train import open_data, open_session
 from pellucid.train.workers import can_fork
-from pellucid.train.world import ALONE, World, deal, find_world, require_same
+from pellucid.train.world import (
+    ALONE,
+    RankGone,
+    World,
+    after_first,
+    deal,
+    find_world,
+    meeting_point,
+    require_same,
+)
 
 forks = pytest.mark.skipif(not can_fork(), reason="processes cannot be forked here")
 SCRIPT = Path(__file__).parents[1] / "promises/11_same_update.py"
@@ -102,6 +111,21 @@ def test_a_rank_that_is_gone_is_noticed_by_the_others() -> None:
 
     with pytest.raises(RuntimeError, match="rank 0: RankGone"):
         in_world(2, task, seconds=30)
+
+
+@forks
+def test_a_first_rank_that_is_gone_while_others_wait_for_what_it_prepares_is_noticed(tmp_path: Path) -> None:
+    def task() -> None:
+        world = find_world()
+        try:
+            with after_first(world, meeting_point(world)):
+                os.kill(os.getpid(), signal.SIGKILL)
+        except RankGone as error:
+            (tmp_path / "told").write_text(error.where)
+
+    with pytest.raises(RuntimeError, match="the rank is gone"):
+        on_ranks(2, task)
+    assert (tmp_path / "told").read_text() == "rank 1 of 2"
 
 
 @forks

@@ -123,6 +123,9 @@ def meeting_point(world: World) -> "Store | None":
     torchrun's table outlives the ranks, and those that it starts anew would take the addresses of their predecessors
     for each other's (pytorch 135712). So each start has a part of the table to itself: the first rank numbers it, and
     tells the number to whoever asks by a word that no other process knows.
+
+    Raises:
+        RankGone: another rank is gone, which may have kept the table.
     """
     if world.size == 1:
         return None
@@ -130,19 +133,24 @@ def meeting_point(world: World) -> "Store | None":
     from torch.distributed.rendezvous import rendezvous
 
     store: Store = next(rendezvous("env://", timeout=_PREPARING))[0]
+    with noticing_others(world):
+        return PrefixStore(f"pellucid/{_number_of_start(world, store)}", store)
+
+
+def _number_of_start(world: World, store: "Store") -> str:
     if not world.is_first:
         word = secrets.token_hex(8)
         store.set(f"pellucid/word/{world.rank}", word)
         start = store.get(f"pellucid/start/{word}").decode()
         store.set(f"pellucid/heard/{start}/{world.rank}", "")
-        return PrefixStore(f"pellucid/{start}", store)
+        return start
     start = str(store.add("pellucid/starts", 1))
     for rank in range(1, world.size):
         while not store.check([f"pellucid/heard/{start}/{rank}"]):
             if store.check([f"pellucid/word/{rank}"]):
                 store.set(f"pellucid/start/{store.get(f'pellucid/word/{rank}').decode()}", start)
             time.sleep(_A_LITTLE)
-    return PrefixStore(f"pellucid/{start}", store)
+    return start
 
 
 @contextlib.contextmanager
@@ -181,9 +189,14 @@ def _leave(world: World, store: "Store", until: float) -> None:
 @contextlib.contextmanager
 def after_first(world: World, store: "Store | None") -> Iterator[None]:
     """The first rank does this alone, before any of the others begins it: no time that they have for answers runs
-    meanwhile. What it prepares, they find."""
+    meanwhile. What it prepares, they find.
+
+    Raises:
+        RankGone: it is gone, and was to keep the table.
+    """
     if store is not None and not world.is_first:
-        store.wait([_PREPARED], _PREPARING)
+        with noticing_others(world):
+            store.wait([_PREPARED], _PREPARING)
     yield
     if store is not None and world.is_first:
         store.set(_PREPARED, "")
