@@ -15,7 +15,7 @@ theirs = pytest.importorskip("tokenizers")
 
 ODD = ["", " ", "  two  spaces ", "tab\there", "😀 unknown ☃☃", "the cat ☃ sleeps", "a\u00a0b", "x" * 300, "\u3000全角",
        "a\nb", "——……，。—— x", "<extra_id_0> a<extra_id_1>", "THE CAT İ", "a - b . c! (d)", "\u2028 x", "12 3.5",
-       "a</s>b", "<s>", "the <s> cat </s>", "<unk> <pad>"]
+       "a</s>b", "<s>", "the <s> cat </s>", "<unk> <pad>", "sees cat<s>", "cat</s><b>.<pad>,"]
 KINDS: list[dict[str, Any]] = [
     {"kind": "word"}, {"kind": "word", "lowercase": True, "strip_punctuation": True}, {"kind": "character"},
     {"kind": "character", "lowercase": True}, {}, {"lowercase": True, "strip_punctuation": True},
@@ -43,7 +43,7 @@ def test_no_text_becomes_a_special_token(keys: dict[str, Any], tokenizers: Any) 
     ours = tokenizers(**keys)
     made = theirs.Tokenizer.from_str(json.dumps(tokenizer_json(ours, classify=False), ensure_ascii=False))
     made.encode_special_tokens = True
-    for text in ("</s>", "<s>", "<pad>", "the </s> cat", "the</s>cat <s><pad>"):
+    for text in ("</s>", "<s>", "<pad>", "the </s> cat", "the</s>cat <s><pad>", "cat</s>", "<b><s><b>", "sees.<s>"):
         assert not {0, 2, 3} & set(made.encode(text, add_special_tokens=False).ids)
 
 

@@ -64,14 +64,18 @@ def _template(classify: bool) -> Json:
 def _of_sentencepiece(config: TokenizerConfig, tokenizer: SentencePieceTokenizer, pieces: list[str]) -> Json:
     symbols = _symbols(config, pieces)
     apart = [_escaped(symbol) for symbol in sorted(symbols, key=len, reverse=True)]  # as SentencePiece takes them
+    names = "|".join(sorted({name.strip("</>") for name in SPECIALS}))
+    special = f"</?(?=(?:{names})>"  # is cut off, else a text could spell a special token
     model: Json
     if config.algorithm == "bpe":
+        if apart:  # between two symbols alone: elsewhere nothing is merged into one
+            apart.append(f"(?<={'|'.join(apart)}){special}(?:{'|'.join(apart)}|(?![\\s\\S])))")
         model = {"type": "BPE", "dropout": None, "unk_token": SPECIALS[UNK], "continuing_subword_prefix": None,
                  "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": False, "ignore_merges": bool(symbols),
                  "vocab": {piece: i for i, piece in enumerate(pieces)}, "merges": merges(tokenizer, symbols)}
     else:
         scores = tokenizer.scores()
-        apart.append(f"<(?={'|'.join(special[1:] for special in SPECIALS)})")  # else a text could spell a special token
+        apart.append(f"{special})")
         model = {"type": "Unigram", "unk_id": UNK, "byte_fallback": False,
                  "vocab": [(piece, scores[piece][1] if piece in scores else 0.0) for piece in pieces]}
     parts: Json = {"model": model, "normalizer": [{"type": "Prepend", "prepend": _SPACE},
