@@ -109,6 +109,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a class of many languages": (keys(model_type="m2m_100"), "no tokens of languages"),
     "no width": (keys(d_model=None), "d_model"), "a width of text": (keys(d_model="64"), "d_model"),
     "a huge width": (keys(d_model=2**60), "d_model"),
+    "a width beyond the memory": (keys(d_model=2**24), "has 16 columns, not 16,777,216"),
+    "layers without end": (keys(encoder_layers=1001), "1 to 1,000"),
     "another width": (keys(d_model=32), "not those that config.json describes"),
     "heads that do not fit": (keys(encoder_attention_heads=3, decoder_attention_heads=3), "n_heads"),
     "other heads": (keys(decoder_attention_heads=4), "differ"),
@@ -159,6 +161,14 @@ def test_what_is_whole_is_imported(folder: Path, tmp_path: Path) -> None:
 def test_what_is_said_of_the_architecture_decides_nothing(named: object, folder: Path, tmp_path: Path) -> None:
     keys(architectures=named)(folder)
     assert import_run(folder, tmp_path / "run").what == "marian"
+
+
+def test_no_name_is_obeyed_by_a_terminal(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys(architectures=["Foo\x1b[31mBar\nx"])(folder)
+    assert import_run(folder, tmp_path / "run").what == r"Foo\x1b[31mBar\nx"
+    tensors(lambda t: t.update({"a\x1b[31m": torch.ones(2)}))(folder)
+    assert main(["import", str(folder), "--out", str(tmp_path / "other")]) == 4
+    assert r"a\x1b[31m among them" in capsys.readouterr().err
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -95,3 +95,10 @@ def test_a_parameter_of_which_nothing_is_said_is_not_left_as_it_happens_to_be() 
     part.matrix = nn.Parameter(torch.zeros(3, 3))
     with pytest.raises(AssertionError, match=r"part\.matrix of a Forgotten"):
         model({"part": part})
+
+
+def test_what_has_a_shape_alone_draws_nothing() -> None:
+    """No memory would hold it."""
+    with torch.device("meta"):
+        made = model({"linear": nn.Linear(2**30, 2**30), "embedding": Embedding(2**40, 2**10)})
+    assert all(parameter.is_meta for parameter in made.parameters())

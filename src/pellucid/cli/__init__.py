@@ -203,5 +203,6 @@ def _explain(error: Exception) -> int:
 
 def _stop(message: str, code: int) -> int:
     lines = [line[:1000] + "…" * (len(line) > 1000) for line in message.splitlines()]  # one screen, whatever it quotes
+    lines = ["".join(repr(c)[1:-1] if c < " " or "\x7f" <= c < "\xa0" else c for c in line) for line in lines]
     print("pellucid:", "\n".join(lines), file=sys.stderr)
     return code

@@ -9,7 +9,7 @@ from pellucid.interop.reading import Fields
 
 _PLAIN = {"relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh",
           "gelu_pytorch_tanh": "gelu_tanh", "silu": "swish", "swish": "swish"}
-_MOST_POSITIONS = 2**16
+_MOST_POSITIONS, _MOST_LAYERS = 2**16, 1000
 _T5 = _PLAIN | {"gated-gelu": "geglu_tanh", "gated-gelu_new": "geglu_tanh", "gated-gelu_python": "geglu",
                 "gated-silu": "swiglu"}
 
@@ -34,8 +34,8 @@ def _bart(fields: Fields, residual: str, position: str, embedding_norm: bool) ->
     fields.same("encoder_ffn_dim", "decoder_ffn_dim")
     return ModelConfig(
         d_model=fields.number("d_model"), n_heads=fields.number("encoder_attention_heads"),
-        d_ff=fields.number("encoder_ffn_dim"), encoder_layers=fields.number("encoder_layers"),
-        decoder_layers=fields.number("decoder_layers"), position=position, residual=residual,
+        d_ff=fields.number("encoder_ffn_dim"), encoder_layers=_layers(fields, "encoder_layers"),
+        decoder_layers=_layers(fields, "decoder_layers"), position=position, residual=residual,
         feed_forward=fields.one_of("activation_function", "relu" if is_m2m100 else "gelu", _PLAIN),
         embedding_norm=embedding_norm, tie_embeddings=scales_input(fields), output_bias=True,
         max_length=fields.number("max_position_embeddings", 1024), dropout=_dropout(fields, "dropout"))
@@ -69,11 +69,11 @@ def _t5(fields: Fields) -> ModelConfig:
             "relative_attention_max_distance", 128)) != (32, 128):
         raise fields.wrong("relative_attention_num_buckets", "32, up to a distance of 128")
     kind, inner = fields.one_of("feed_forward_proj", "relu", _T5), fields.number("d_ff")
-    epsilon, layers = fields.real("layer_norm_epsilon", 1e-6), fields.number("num_layers")
+    epsilon, layers = fields.real("layer_norm_epsilon", 1e-6), _layers(fields, "num_layers")
     return ModelConfig(
         d_model=width, n_heads=heads, d_head=None if heads * keys == width else keys,
         d_ff=round(1.5 * inner) if "glu" in kind else inner, encoder_layers=layers,
-        decoder_layers=fields.number("num_decoder_layers", layers), position="t5", norm="rmsnorm",
+        decoder_layers=_layers(fields, "num_decoder_layers", layers), position="t5", norm="rmsnorm",
         norm_epsilon=None if epsilon == 1e-6 else epsilon, residual="pre", feed_forward=kind, biases=False,
         output_bias=True, tie_embeddings=scales_output(fields), max_length=1024,
         dropout=_dropout(fields, "dropout_rate"))
@@ -114,13 +114,18 @@ def _distilbert(fields: Fields) -> ModelConfig:
 
 
 def _encoder(fields: Fields, names: tuple[str, str, str, str], kind: str, epsilon: float, rows: int) -> ModelConfig:
-    width, heads, inner, layers = (fields.number(name) for name in names)
+    width, heads, inner = (fields.number(name) for name in names[:3])
     is_distilled = names[0] == "dim"
-    return ModelConfig(d_model=width, n_heads=heads, d_ff=inner, encoder_layers=layers, position="learned",
-                       residual="post", feed_forward=kind, embedding_norm=True, pooling="first",
+    return ModelConfig(d_model=width, n_heads=heads, d_ff=inner, encoder_layers=_layers(fields, names[3]),
+                       position="learned", residual="post", feed_forward=kind, embedding_norm=True, pooling="first",
                        norm_epsilon=None if epsilon == 1e-5 else epsilon, max_length=rows,
                        head_activation="relu" if is_distilled else "tanh",
                        dropout=_dropout(fields, "dropout" if is_distilled else "hidden_dropout_prob"))
+
+
+def _layers(fields: Fields, name: str, default: int | None = None) -> int:
+    """As many as a stack may have: each is made, before it is known whether the file has it."""
+    return fields.number(name, default, _MOST_LAYERS)
 
 
 def _dropout(fields: Fields, name: str) -> float:

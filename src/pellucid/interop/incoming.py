@@ -48,6 +48,9 @@ def to_ours(fields: Fields, theirs: Weights, config: ModelConfig, rows: Rows) ->
     embedding = modules["source_embedding"] + ".weight"
     if embedding not in theirs or theirs[embedding].dim() != 2:
         raise CheckpointError("a tensor is missing", where=str(where), why=f"{embedding} is not there, or is no matrix")
+    if (width := theirs[embedding].shape[1]) != config.d_model:
+        raise CheckpointError("the tensors are not those that config.json describes", where=str(where),
+                              why=f"{embedding} has {width:,} columns, not {config.d_model:,}")
     if other := [name for name in copies if not torch.equal(theirs[name], theirs[embedding])]:
         raise CheckpointError(f"{other[0]} is another matrix than {embedding}", where=str(where),
                               why=f"a {kind} of ours has one for both")

@@ -106,9 +106,10 @@ class Fields:
 
     @property
     def architecture(self) -> str:
-        """The class that it names, or its family."""
+        """The class that it names, or its family, in ASCII that a terminal shows."""
         named = self.values.get("architectures")
-        return str(named[0] if isinstance(named, list) and named else self.values["model_type"])[:80]
+        what = str(named[0] if isinstance(named, list) and named else self.values["model_type"])
+        return what.encode("unicode_escape").decode()[:80]
 
     @property
     def search(self) -> dict[str, Any]:
@@ -121,12 +122,12 @@ class Fields:
         told = read_mapping(path) if path.is_file() else self.values
         return {key: value for key, value in told.items() if value is not None}
 
-    def number(self, key: str, default: int | None = None) -> int:
+    def number(self, key: str, default: int | None = None, most: int = 2**24) -> int:
         """A whole number from 1 on."""
         value = self.values.get(key, default)
         value = default if value is None else value
-        if type(value) is not int or not 0 < value <= 2**24:
-            raise self.wrong(key, "a whole number from 1 on")
+        if type(value) is not int or not 0 < value <= most:
+            raise self.wrong(key, f"a whole number from 1 to {most:,}")
         return value
 
     def real(self, key: str, default: float) -> float:

@@ -22,7 +22,7 @@ AS_MADE = (LayerNorm, RmsNorm, StdNorm, TransformerXlPosition, OutputBias)
 
 
 def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) -> None:
-    """Draws the weights of `model` anew.
+    """Draws the weights of `model` anew, but for those that have a shape alone.
 
     Args:
         gains: g of some of its projections (DeepNorm asks for less than 1); 1 for all others.
@@ -32,6 +32,8 @@ def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) ->
             _reset(module, seed_of(seed, prefix))
             continue
         for name, parameter in module.named_parameters(prefix, recurse=False):
+            if parameter.is_meta:
+                continue
             generator = torch.Generator().manual_seed(seed_of(seed, name))
             fresh = torch.empty(parameter.shape, device="cpu")  # where the generator is, wherever the model will be
             if isinstance(module, Embedding | OutputProjection):
