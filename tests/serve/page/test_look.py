@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from tests.serve.page.conftest import TEXT
 
 Open = Callable[..., Any]
 Settled = Callable[[Any], Any]
@@ -53,6 +56,29 @@ def test_each_cell_of_a_map_is_as_dark_as_the_weight_that_was_sent(visit: Open, 
     assert opaque(page, "#map canvas") == near(answer["attentions"][0]["weights"][0])
     shown = page.locator("#weights tbody tr").nth(1).locator("td").all_text_contents()
     assert [float(x) for x in shown] == pytest.approx(answer["attentions"][0]["weights"][0][1], abs=0.00051)
+
+
+def test_a_long_text_has_its_lines_and_its_map(visit: Open, settled: Settled) -> None:
+    names = [f"t{i}" for i in range(300)]
+    one = {"name": "encoder.layers.0.self_attention", "rows": "source", "columns": "source",
+           "weights": [[[1 / 300] * 300] * 300]}
+    page = visit({"text": ""})
+    page.route("**/v1/attention", lambda route: route.fulfill(json={
+        "source_tokens": names, "written": [], "read": [], "attentions": [one]}))
+    page.fill("#text", TEXT)
+    settled(page)
+    assert page.locator("#lines .query").all_text_contents() == names
+    assert page.locator("#lines line").count() == 300 * 300
+    assert page.evaluate("document.querySelector('#map canvas').height") == 300 * 14
+
+
+def test_a_fault_of_the_page_is_told_where_it_is_met(chromium: Any, server: str, settled: Settled) -> None:
+    page = chromium.new_page()
+    page.route("**/v1/attention", lambda route: route.fulfill(json={"attentions": None}))
+    page.goto(f"{server}/#{quote(json.dumps({'text': TEXT, 'run': 'one'}))}")
+    settled(page, "document.querySelector('#look > .trouble') !== null")
+    assert str(page.text_content("#look > .trouble")).startswith("This page has a fault of its own: TypeError")
+    page.close()
 
 
 def test_a_token_that_is_pointed_at_shows_where_it_looks(visit: Open, settled: Settled) -> None:

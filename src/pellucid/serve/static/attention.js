@@ -122,7 +122,7 @@ function showLines(rows, columns, map) {
     el("div", {class: "queries", role: "toolbar", "aria-label": say("queries"), "aria-orientation": "vertical"},
       ...buttons),
     draw("svg", {class: "between", viewBox: `0 0 ${ACROSS} ${height}`, height, preserveAspectRatio: "none",
-      "aria-hidden": "true"}, ...paths.flat()),
+      "aria-hidden": "true"}, ...paths.map((row) => draw("g", {}, ...row))), // a call takes only so many children
     el("ul", {class: "keys"}, ...seen));
   fill($("lines"), box);
   rove(box.firstChild);

@@ -38,14 +38,17 @@ export async function trying(section, act, refused = () => {}) {
     await act();
     trouble(section, "");
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    trouble(section, ["saved", "unreachable"].includes(error.message) ? say(error.message) : error.message);
+    trouble(section, complaint(error));
     refused();
+    if (!(error instanceof Refusal)) throw error; // the console says where it is from
   } finally {
     working -= 1;
     if (!working) $("main").setAttribute("aria-busy", "false");
   }
 }
+
+const complaint = (error) => (!(error instanceof Refusal) ? say("fault", {error})
+  : ["saved", "unreachable"].includes(error.message) ? say(error.message) : error.message);
 
 function trouble(section, text) {
   const found = section ? $(section).querySelector(":scope > .trouble") : $("trouble");

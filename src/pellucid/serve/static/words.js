@@ -26,6 +26,7 @@ const WORDS = {
   unreachable: ["The server does not answer. Is it still running?", "服务器没有回应。它还在运行吗？"],
   saved: ["This page was saved: it replays what was on it, and this was not. Run pellucid play to ask for more.",
     "这是保存下来的页面，只能重放当时的内容，这一项不在其中。要问别的，请运行 pellucid play。"],
+  fault: ["This page has a fault of its own: {error}", "这是页面自身的错误：{error}"],
   "no-runs": ["The server has no run to show.", "服务器上没有可看的运行。"],
 
   write: ["Write", "输入"],
