@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from tests.serve.page.conftest import TEXT
 
 from pellucid.search.options import length_penalty
 
@@ -51,14 +52,15 @@ def test_what_is_typed_is_translated_with_the_probability_of_each_token(visit: O
     assert [float(one) for one in meters] == pytest.approx([math.exp(x) for x in best["token_log_probabilities"]])
 
 
-PICTURES = "#tokens, #instead, #lattice, #finished, #heads, #map, #lines, #bars, #maps, #labels"
+PICTURES = "#tokens, #instead, #lattice, #beyond, #finished, #heads, #map-title, #map, #lines, #bars, #maps, #labels"
+REFUSED = "the doctor sleeps . " * 60  # more characters than are looked into
 
 
 @pytest.mark.parametrize("name", ["one", "films"])
 def test_what_is_refused_leaves_nothing_of_another_text(name: str, visit: Open, settled: Settled) -> None:
     page = settled(visit({"run": name, "text": "the nurse sees a big table ."}))
     assert "".join(texts(page, PICTURES))
-    page.fill("#text", "the doctor sleeps . " * 60)  # more characters than are looked into
+    page.fill("#text", REFUSED)
     settled(page)
     assert page.locator(".trouble:visible").count()
     for _ in range(2):
@@ -66,12 +68,51 @@ def test_what_is_refused_leaves_nothing_of_another_text(name: str, visit: Open, 
         page.click("#theme")  # which draws all that is there anew
     if name == "one":
         answer = page.request.post(page.url.split("#")[0] + "v1/translate", data={
-            "run": "one", "text": "the doctor sleeps . " * 60, "options": {"beam_size": 3}}).json()
+            "run": "one", "text": REFUSED, "options": {"beam_size": 3}}).json()
         assert page.input_value("#output") == answer["translations"][0]["text"]
     page.fill("#text", "the nurse sees a big table .")
     settled(page)
     assert page.locator(".trouble:visible").count() == 0
     assert "".join(texts(page, PICTURES))
+
+
+@pytest.mark.parametrize("name", ["one", "films"])
+def test_what_was_refused_is_not_told_of_an_empty_box(name: str, visit: Open, settled: Settled) -> None:
+    page = settled(visit({"run": name}))
+    page.fill("#text", REFUSED)
+    settled(page)
+    page.fill("#text", "")
+    settled(page)
+    assert page.locator(".trouble:visible").count() == 0
+    assert "".join(texts(page, PICTURES)) == ""
+
+
+def slide(page: Any, alpha: float) -> None:
+    page.evaluate("""(alpha) => { const box = document.getElementById("alpha"); box.value = alpha;
+        box.dispatchEvent(new Event("input", {bubbles: true})); }""", alpha)
+
+
+def test_where_nothing_was_looked_into_controls_change_how_the_next_text_is(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"text": REFUSED}))
+    page.click("#matter")
+    page.check("input[value=leave_one_out]")
+    slide(page, 1.5)
+    settled(page)
+    assert page.text_content("#alpha-value") == "1.50"
+    answer = answer_of(page, "/v1/trace", lambda: page.fill("#text", TEXT))
+    settled(page)
+    assert answer["length_penalty"] == 1.5
+    assert page.input_value("#alpha") == "1.5"
+    assert page.locator("#bars .bar").count() > 0
+
+
+def test_what_is_asked_a_moment_later_is_not_asked_of_what_has_gone(visit: Open, settled: Settled) -> None:
+    page = settled(visit())
+    slide(page, 2.0)
+    page.fill("#text", "")
+    page.wait_for_timeout(400)  # as the slider rests
+    settled(page)
+    assert "".join(texts(page, PICTURES)) == ""
 
 
 def test_requests_that_are_overtaken_are_dropped_and_the_last_one_counts(visit: Open, settled: Settled) -> None:
@@ -150,8 +191,7 @@ def test_the_slider_orders_what_ended_as_a_search_does(visit: Open, settled: Set
     answer = answer_of(page, "/v1/trace", lambda: page.fill("#text", "the old doctor reads ."))
     settled(page)
     for alpha in (0.0, 0.3, 1.4, 2.0):
-        page.evaluate("""(alpha) => { const box = document.getElementById("alpha"); box.value = alpha;
-            box.dispatchEvent(new Event("input", {bubbles: true})); }""", alpha)
+        slide(page, alpha)
         scores = [one["log_probability"] / length_penalty(one["length"], alpha) for one in answer["finished"]]
         order = sorted(range(len(scores)), key=lambda place: -scores[place])[:12]
         shown = page.eval_on_selector_all("#finished tbody tr", "all => all.map((one) => Number(one.dataset.place))")

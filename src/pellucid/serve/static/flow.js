@@ -9,8 +9,8 @@ import {look} from "./heads.js";
 import {showFinished, showLattice, showLegend} from "./lattice.js";
 import {METHODS, put, state} from "./state.js";
 import {showTokens} from "./tokens.js";
-import {alpha, beam, best, isClassifier, isOwn, isReader, looked, ofText, peers, run, search, speakUp, trying,
-  view} from "./view.js";
+import {alpha, beam, best, hasOutput, isClassifier, isOwn, isReader, looked, ofText, peers, run, search, speakUp,
+  trying, view} from "./view.js";
 import {languageName, say} from "./words.js";
 
 // Everything anew, for another text, prefix, run or way of searching.
@@ -18,7 +18,7 @@ export function refresh() {
   overtake("first", "trace", "attention", "contributions", "other", "ours");
   unmeasure();
   for (const id of ["search", "look", "from", "beside"]) $(id).classList.toggle("empty", !state.text.trim());
-  if (!state.text.trim()) return clear();
+  if (!state.text.trim()) return trying("write", clear);
   if (isReader()) return trying("write", readPassages, forget);
   const beside = trying("beside", compare);
   const write = isClassifier() ? inside : () => Promise.all([first(), trace()]);
@@ -34,9 +34,11 @@ function unmeasure() {
 
 // Of another text or run nothing is left.
 export function clear() {
-  for (const id of ["tokens", "instead", "labels", "lattice", "finished", "node", "compared", "answer",
+  for (const id of ["tokens", "instead", "labels", "lattice", "beyond", "finished", "node", "compared", "answer",
     "passages"]) fill($(id));
   Object.assign(view, {trace: null, attention: null, contributions: null, other: null, first: null, answer: null});
+  blank("look");
+  blank("from");
   showFirst();
   $("fixed").hidden = true;
   return setOutput("");
@@ -48,8 +50,6 @@ function forget() {
   if (view.trace?.source === state.text && view.trace.run === state.run) return;
   if (view.answer?.question === state.text) return;
   clear();
-  blank("look");
-  blank("from");
   if (firstOf !== JSON.stringify(search(state.run))) return;
   view.first = mine;
   showFirst();
@@ -57,8 +57,10 @@ function forget() {
 }
 
 // The pictures of a section, of which none is of what stands there now.
-const PICTURES = {look: ["heads", "cell", "map", "weights", "lines", "switches", "effect", "ranked", "labels"],
-  from: ["which", "bars", "error", "maps", "shares"]};
+const PICTURES = {
+  look: ["heads", "map-title", "cell", "map", "weights", "lines", "switches", "effect", "ranked", "labels"],
+  from: ["which", "bars", "error", "maps", "shares"],
+};
 
 function blank(section) {
   const key = section === "look" ? "attention" : "contributions";
@@ -69,6 +71,7 @@ function blank(section) {
 
 // The answer of a run that reads, once it has not been typed for a moment: each asks for its passages to be read.
 const readPassages = later(async () => {
+  if (!state.text.trim()) return;
   view.answer = await ask("first", "answer", {question: state.text, run: state.run}) || view.answer;
   showRead();
 }, 150);
@@ -104,13 +107,14 @@ async function trace() {
   view.trace = answer;
   $("alpha").min = Math.min(answer.alphas[0], alpha());
   $("alpha").max = Math.max(answer.alphas[1], alpha());
-  $("alpha").value = alpha();
   showSearch();
   await inside();
 }
 
 // The output, its tokens and the lattice, from the trace that is there.
 export function showSearch() {
+  $("alpha").value = alpha();
+  $("alpha-value").textContent = alpha().toFixed(2);
   if (!view.trace || isClassifier() || isReader()) return;
   const one = best();
   setOutput(one.text);
@@ -120,7 +124,6 @@ export function showSearch() {
   showLattice(view.trace, one, view.isWhole, force);
   showMore(view.trace.steps.length - Math.max(view.trace.search_steps, one.length));
   showFinished(view.trace, alpha());
-  $("alpha-value").textContent = alpha().toFixed(2);
   speakUp(say("said-output", {text: one.text}));
 }
 
@@ -136,14 +139,15 @@ function showMore(count) {
 
 // Another length penalty: the trace holds every order. Another winner is looked at anew, once the slider rests.
 export function slide(value) {
-  const before = best().id;
+  const before = view.trace && best().id;
   put({alpha: value});
   showSearch();
+  if (!view.trace) return refresh();
   if (best().id === before) return;
   unmeasure();
   trying("write", rest);
 }
-const rest = later(() => (SAVED || isOwn() ? inside() : trying("write", trace)), 250);
+const rest = later(() => (SAVED || !view.trace || isOwn() ? inside() : trying("write", trace)), 250);
 
 const choose = (token) => {
   put({token});
@@ -172,6 +176,7 @@ const inside = later(() => Promise.all([trying("look", look, () => blank("look")
 
 // The contributions by the chosen method.
 export async function explain() {
+  if (!hasOutput()) return;
   const answer = await ask("contributions", "v1/contributions", {...looked(), method: state.method});
   if (!answer) return;
   Object.assign(view, {contributions: answer, contributionsOf: ofText()});

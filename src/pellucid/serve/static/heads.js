@@ -5,11 +5,12 @@ import {gainOf, isOff, showEffect, showHead, showHeads, strongest} from "./atten
 import {$, change, el, fill, percent} from "./dom.js";
 import {put, state} from "./state.js";
 import {showLabels} from "./tokens.js";
-import {isClassifier, looked, measured, ofText, speakUp, trying, view} from "./view.js";
+import {hasOutput, isClassifier, looked, measured, ofText, speakUp, trying, view} from "./view.js";
 import {nameOf, say} from "./words.js";
 
 // The attention of the text and what is made of it.
 export async function look() {
+  if (!hasOutput()) return;
   const body = {...looked(), without: state.without};
   const answer = await ask("attention", "v1/attention", body);
   if (!answer) return;
@@ -58,6 +59,7 @@ function switchTo(without) {
 
 // Switches each head off by itself, and keeps what that changes.
 export async function measureHeads() {
+  if (!view.attention) return;
   const heads = view.attention.attentions.flatMap((one) =>
     [...one.weights.keys()].map((head) => ({attention: one.name, head})));
   const gains = new Map(), of = looked();

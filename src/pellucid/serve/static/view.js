@@ -58,6 +58,9 @@ function trouble(section, text) {
   if (box.textContent !== text) box.textContent = text;
 }
 
+// Whether there is something to look into: it may have gone since that was asked for.
+export const hasOutput = () => (isClassifier() ? Boolean(state.text.trim()) : view.trace !== null);
+
 // What the model wrote; a classifier writes nothing.
 export const output = () => (isClassifier() ? {} : {output: best().text});
 
