@@ -11,10 +11,12 @@ import torch
 
 from pellucid.inspection import style
 from pellucid.inspection.curves import flow, training_curves, training_points
+from pellucid.inspection.examples import Example
 from pellucid.inspection.figures import attention_maps, confusion, head_table
 from pellucid.inspection.html import attention_map, picture, table, text
 from pellucid.inspection.measures import HeadTable
 from pellucid.inspection.page import Section, page
+from pellucid.inspection.sections import attention
 
 ODD = '<script>alert("1")</script> & \x00 \ud800 $x_ 猫'
 
@@ -48,7 +50,7 @@ def labels_drawn(monkeypatch: pytest.MonkeyPatch, tokens: list[str]) -> list[tup
     monkeypatch.setattr("pellucid.inspection.figures.as_sheet_png", sheets.append)
     attention_maps([torch.eye(len(tokens))], tokens, tokens, ["head 1"], "title")
     texts = sheets[0].texts
-    first = next(i for i, label in enumerate(texts) if label.get_text() == "while reading") + 1
+    first = next(i for i, label in enumerate(texts) if label.get_text() == "while writing") + 1
     return [(label.get_text(), label.get_rotation()) for label in texts[first: first + len(tokens)]]
 
 
@@ -62,6 +64,20 @@ def test_chinese_words_are_written_from_top_to_bottom(monkeypatch: pytest.Monkey
 def test_long_words_slant(monkeypatch: pytest.MonkeyPatch) -> None:
     assert labels_drawn(monkeypatch, ["cat", "a"]) == [("cat", 45), ("a", 45)]
     assert "rotate(-45" in attention_map(torch.eye(1), ["cat"], ["cat"], "head 1")
+
+
+@pytest.mark.parametrize(("name", "when"), [
+    ("encoder.layers.0.self_attention", "while reading"), ("decoder.layers.0.self_attention", "while writing"),
+    ("decoder.layers.0.cross_attention", "while writing")])
+def test_rows_are_read_in_the_encoder_alone_also_where_what_is_written_is_what_was_read(
+        monkeypatch: pytest.MonkeyPatch, name: str, when: str) -> None:
+    sheets: list[Any] = []
+    monkeypatch.setattr("pellucid.inspection.figures.as_sheet_png", lambda sheet: sheets.append(sheet) or b"")
+    tokens = ("1", "2")
+    copied = Example("1 2", "1 2", None, tokens, tokens, tokens, {name: torch.eye(2)[None]}, {})
+    attention([copied], "", lambda name, png, points: png)
+    said = [label.get_text() for label in sheets[0].texts]
+    assert [one for one in said if one.startswith("while")] == [when]
 
 
 @pytest.mark.parametrize(("text", "written", "degrees"), [

@@ -58,8 +58,9 @@ def draw_cross_attention(run: Run, source: str, target: str, path: Path) -> None
 
 
 def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequence[str], names: Sequence[str],
-                   title: str) -> bytes:
-    """Attention weights [T, S] side by side, as a PNG: a row is the token on its left, and looks at the columns.
+                   title: str, is_read: bool = False) -> bytes:
+    """Attention weights [T, S] side by side, as a PNG: a row is the token on its left, which is read or else written,
+    and looks at the columns.
 
     All maps are images in one pair of axes whose unit is the inch, and each label is a text there: axes of their own
     with their ticks would take three times as long.
@@ -84,8 +85,7 @@ def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequenc
             _picture(sheet, matrix.numpy(), (x, x + wide, y, y + high))
             sheet.text(x + wide / 2, y + high + 0.08, name, ha="center", va="bottom", fontsize=11, parse_math=False)
             if column == 0:
-                _name_rows(sheet, rows, x, (y, high), drawn("while reading" if tuple(rows) == tuple(columns) else
-                                                            "while writing"))
+                _name_rows(sheet, rows, x, (y, high), drawn("while reading" if is_read else "while writing"))
             if i + across >= len(maps):
                 _name_columns(sheet, columns, y, (x, wide), drawn("attends to"))
         sheet.text((right - _GAP) / 2, top - 0.1, title, ha="center", va="bottom", fontsize="large", parse_math=False)

@@ -79,7 +79,7 @@ def _layer(example: Example, name: str, number: int, save: Save) -> str:
     weights = example.attention[name][:, : len(rows), : len(columns)]
     heads = range(1, len(weights) + 1)
     png = figures.attention_maps(list(weights), rows, columns, [drawn("head {number}").format(number=i) for i in heads],
-                                 _capital(drawn_name(spoken(name))))
+                                 _capital(drawn_name(spoken(name))), kind_of(name) == "encoder")
     save(f"attention-{number}-{name.replace('.', '-')}", png, of_attention(weights, rows, columns))
     maps = "".join(attention_map(matrix, rows, columns, told("head {number}").format(number=i))
                    for matrix, i in zip(weights, heads, strict=True))
