@@ -216,6 +216,13 @@ def test_what_cannot_be_is_refused(cli: Any, run: Path, tmp_path: Path) -> None:
     cli("inspect", tmp_path).says(4, "not a run folder")
 
 
+def test_a_text_that_is_cut_is_told_by_its_number(cli: Any, run: Path, tmp_path: Path) -> None:
+    done = cli("inspect", run, "--text", "1 2", "--text", "1 2 " * 100, "--pairs", "0", "--out", tmp_path)
+    assert done.code == 0
+    assert "line 2 loses " in done.err
+    assert "line 1 loses " not in done.err
+
+
 def test_characters_that_no_font_has_are_told(cli: Any, run: Path, tmp_path: Path,
                                               monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pellucid.inspection.inspect.missing_glyphs", lambda labels: "春眠")

@@ -122,14 +122,15 @@ def attend(run: Run, source: Ids, target: Ids) -> dict[str, Tensor]:
     return {name: weights[name][0].float().cpu() for name in attentions(model)}
 
 
-def look_at(run: Run, source: str, reference: str | None) -> Example:
-    """What the model makes of a text, and its attention while it reads the text and writes that."""
+def look_at(run: Run, source: str, reference: str | None, first: int = 0) -> Example:
+    """What the model makes of a text, and its attention while it reads the text and writes that; `first` is the text's
+    number, as `Run.generate` takes it."""
     probabilities: dict[str, float] = {}
     if isinstance(run.model, Classifier):
-        classified = run.classify([source])[0]
+        classified = run.classify([source], first)[0]
         output, probabilities = classified.label, classified.probabilities
     else:
-        output = run.generate([source], n_best=1)[0].text
+        output = run.generate([source], n_best=1, first=first)[0].text
     ids, target = encode(run, [(source, output)])[0]
     written = () if probabilities else token_names(run.tokenizers.target, target)
     names = token_names(run.tokenizers.source, ids, run.tokenizers.source.unknown(source))

@@ -127,9 +127,9 @@ def _examples(run: Run, texts: Sequence[str], say: Callable[[str], None]) -> tup
         wanted = list(choose(run, sample.pairs, _SENTENCES))
         origin = told("The sentences are from the {split} data.").format(split=told(sample.split))
     examples = []
-    for number, (source, reference) in enumerate(wanted, start=1):
-        say(told("sentence {number} of {count}").format(number=number, count=len(wanted)))
-        examples.append(look_at(run, source, reference))
+    for first, (source, reference) in enumerate(wanted):
+        say(told("sentence {number} of {count}").format(number=first + 1, count=len(wanted)))
+        examples.append(look_at(run, source, reference, first))
     return examples, origin
 
 
