@@ -52,8 +52,8 @@ class _Span(NamedTuple):
     passage: int
     start: int
     end: int
-    mass: tuple[float, float]
-    none: tuple[float, float]
+    mass: Sequence[float]
+    none: Sequence[float]
 
     def moved(self, prior: float) -> "_Span":
         """The same with as much more for each start."""
@@ -85,19 +85,9 @@ def read(run: Run, questions: Sequence[str], passages: Sequence[Sequence[str]],
     if not isinstance(model, Reader):
         raise ConfigError("this run cannot read", where=str(run.folder),
                           why=f"it was trained for {run.config.task}, not reading")
-    return read_with(model, run.tokenizers, run.config, (questions, passages), "fp32", progress,
-                     priors)
-
-
-def read_with(model: Reader, tokenizers: Tokenizers, config: RunConfig,
-              asked: tuple[Sequence[str], Sequence[Sequence[str]]], precision: str,
-              progress: Callable[[int], None] = lambda done: None,
-              priors: Sequence[Sequence[float]] | None = None) -> list[Found]:
-    """`read`, with a model that may still be learning."""
-    questions, passages = asked
-    rows, owners = _windows(tokenizers, config.model.max_length, questions, passages)
+    rows, owners = _windows(run.tokenizers, run.config.model.max_length, questions, passages)
     spans = {i: span if priors is None else span.moved(priors[owners[i].question][owners[i].passage])
-             for i, span, _ in _read(model, config, (rows, owners), precision, progress)}
+             for i, span, _ in _read(model, run.config, (rows, owners), "fp32", progress)}
     return [_choose([spans[i] for i in numbers], texts)
             for numbers, texts in zip(_by_question(owners, len(questions)), passages, strict=True)]
 
@@ -173,8 +163,8 @@ def _read(model: Reader, config: RunConfig, windows: tuple[Sequence[Row], Sequen
         best = best_spans(scores, model.windows(ids, real), config.decode.max_length)
         mass = scores[:, 1:].logsumexp(1).tolist()
         for place, i in enumerate(group):
-            value, first, last = (float(best[0][place]), int(best[1][place]), int(best[2][place]))
-            span = _span(owners[i], rows[i], value, (first, last), (mass[place], scores[place, 0].tolist()))
+            value, first, last = float(best[0][place]), int(best[1][place]), int(best[2][place])
+            span = _span(owners[i], rows[i], value, (first, last), mass[place], scores[place, 0].tolist())
             yield i, span, scores[place]
         done += len(group)
         progress(done)
@@ -205,14 +195,13 @@ def _apart(row: Row, passage: Units, question: Units, limit: int) -> Iterator[Ro
         yield Row([BOS, *asked, EOS, *passage.ids[begin:end]], [(begin, end)])
 
 
-def _span(owner: _Owner, row: Row, value: float, places: tuple[int, int],
-          others: tuple[list[float], list[float]]) -> _Span:
-    (begin, end), mass, none = row.windows[0], others[0], others[1]
-    moved = begin - (len(row.ids) - (end - begin))
+def _span(owner: _Owner, row: Row, value: float, places: tuple[int, int], mass: Sequence[float],
+          none: Sequence[float]) -> _Span:
+    begin, end = row.windows[0]
     if value == float("-inf"):  # a window of nothing
-        return _Span(value, owner.passage, 0, 0, (mass[0], mass[1]), (none[0], none[1]))
-    start, behind = owner.units.extents[places[0] + moved][0], owner.units.extents[places[1] + moved][1]
-    return _Span(value, owner.passage, start, behind, (mass[0], mass[1]), (none[0], none[1]))
+        return _Span(value, owner.passage, 0, 0, mass, none)
+    extents, moved = owner.units.extents, begin - (len(row.ids) - (end - begin))
+    return _Span(value, owner.passage, extents[places[0] + moved][0], extents[places[1] + moved][1], mass, none)
 
 
 def _none(found: Sequence[_Span]) -> NDArray[np.float64]:
