@@ -1,7 +1,7 @@
-"""Scores of predicted labels: accuracy, macro-F1, precision, recall and F1 of each label, and the confusion table.
+"""Scores of predicted labels: accuracy and macro-F1; and the confusion table.
 
-``precision = hits / predicted``, ``recall = hits / true``, ``F1 = 2·hits / (predicted + true)``; a zero denominator
-gives 0. Macro-F1 is the mean F1 of the labels that occur among the true or the predicted, as scikit-learn has it.
+A label's ``F1 = 2·hits / (predicted + true)``. Macro-F1 is the mean F1 of the labels that occur among the true or the
+predicted, as scikit-learn has it.
 """
 
 from collections.abc import Hashable, Sequence
@@ -28,19 +28,8 @@ from pellucid.language import columns
 
 @final
 @dataclass(frozen=True)
-class LabelScores:
-    """One label's precision, recall and F1 (0–100), and the number of sentences that truly have it."""
-
-    precision: float
-    recall: float
-    f1: float
-    support: int
-
-
-@final
-@dataclass(frozen=True)
 class ClassificationScores:
-    """Corpus scores (0–100) with the 95 % interval of each, and scores by label.
+    """Corpus scores (0–100) with the 95 % interval of each.
 
     `confusion` counts sentences, ``[true, predicted]`` in the order of the labels; `statistics` is what
     `paired_bootstrap` needs to compare two classifiers.
@@ -49,14 +38,8 @@ class ClassificationScores:
     accuracy: float
     macro_f1: float
     interval: dict[str, tuple[float, float]]
-    by_label: dict[str, LabelScores]
     confusion: NDArray[np.int64] = field(compare=False)
     statistics: dict[str, SentenceStatistics] = field(repr=False, compare=False)
-
-    @property
-    def confusion_text(self) -> str:
-        """The confusion table as plain text, as by the function of that name."""
-        return confusion_text(self.confusion, list(self.by_label))
 
 
 def classification_scores(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str],
@@ -74,17 +57,10 @@ def classification_scores(predicted: Sequence[str], true: Sequence[str], labels:
     statistics = classification_statistics(predicted, true, labels)
     if sources is not None:
         statistics = {name: with_sources(metric, sources) for name, metric in statistics.items()}
-    confusion = confusion_table(predicted, true, labels)
-    hits, predictions, truths = (of.astype(np.float64) for of in (
-        np.diag(confusion), confusion.sum(axis=0), confusion.sum(axis=1)))
-    precision, recall = _percentage(hits, predictions), _percentage(hits, truths)
-    f1 = _percentage(2.0 * hits, predictions + truths)
-    by_label = {label: LabelScores(float(precision[i]), float(recall[i]), float(f1[i]), int(truths[i]))
-                for i, label in enumerate(labels)}
     return ClassificationScores(
         accuracy=corpus_score(statistics["accuracy"]), macro_f1=corpus_score(statistics["macro_f1"]),
         interval={name: interval_of(metric) for name, metric in statistics.items()},
-        by_label=by_label, confusion=confusion, statistics=statistics)
+        confusion=confusion_table(predicted, true, labels), statistics=statistics)
 
 
 def classification_statistics(
@@ -154,14 +130,11 @@ def _places(
     return np.array([place[label] for label in predicted]), np.array([place[label] for label in true])
 
 
-def _percentage(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """100 · part / whole, and 0 where the whole is 0."""
-    return np.divide(100.0 * part, whole, out=np.zeros_like(part), where=whole > 0)
-
-
 def _f1(sums: Sums) -> NDArray[np.float64]:
+    """Of each label, in 0 to 100; 0 of one that does not occur."""
     hits, predictions, truths = sums.reshape(3, -1)
-    return _percentage(2.0 * hits, predictions + truths)
+    whole = predictions + truths
+    return np.divide(200.0 * hits, whole, out=np.zeros_like(hits), where=whole > 0)
 
 
 def _macro_f1(sums: Sums) -> float:
