@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,14 +16,13 @@ from sacrebleu.metrics.ter import TER
 
 from pellucid.evaluate import translation
 from pellucid.evaluate.meteor import sentence_meteor
-from pellucid.evaluate.significance import corpus_score, interval_of
+from pellucid.evaluate.significance import as_report, corpus_score, interval_of
 from pellucid.evaluate.translation import (
     KINDS,
     SCORES,
     Rules,
     bleu_tokenizer,
     rules_for,
-    translation_scores,
     translation_signatures,
     translation_statistics,
 )
@@ -46,6 +46,10 @@ THAI_HYPOTHESES = ["ฉันไปกรุงเทพพรุ่งนี้
 LINES = st.lists(st.sampled_from("the The cat cats sat . , 中 猫 &quot; é 12,5 -".split()), max_size=12).map(" ".join)
 
 
+def scores_of(hypotheses: list[str], references: list[str]) -> dict[str, Any]:
+    return as_report(translation_statistics(hypotheses, references))
+
+
 def sacrebleus(rules: Rules, lowercase: bool) -> dict[str, Metric]:
     """sacreBLEU's metrics, as the references ask for them."""
     chinese = rules.tokenizer == "zh"
@@ -55,7 +59,7 @@ def sacrebleus(rules: Rules, lowercase: bool) -> dict[str, Metric]:
 
 
 def test_every_score_is_sacrebleus() -> None:
-    found = translation_scores(HYPOTHESES, REFERENCES).scores
+    found = scores_of(HYPOTHESES, REFERENCES)
     for lowercase, suffix in ((False, ""), (True, "_lowercase")):
         for name, metric in sacrebleus(Rules("13a", True, True), lowercase).items():
             assert found[name + suffix] == metric.corpus_score(HYPOTHESES, [REFERENCES]).score
@@ -65,7 +69,7 @@ def test_every_score_is_sacrebleus() -> None:
 
 def test_every_score_regards_case_and_its_twin_does_not() -> None:
     upper, lower = ["The Cat Sat on the MAT today."] * 3, ["the cat sat on the mat today."] * 3
-    found = translation_scores(lower, upper).scores
+    found = scores_of(lower, upper)
     for kind in KINDS:
         full = 0 if kind == "ter" else pytest.approx(100, abs=0.2)
         assert found[kind] != full, kind
@@ -73,101 +77,104 @@ def test_every_score_regards_case_and_its_twin_does_not() -> None:
 
 
 def test_chinese_is_split_into_characters_by_bleu_and_ter() -> None:
-    found = translation_scores(CHINESE_HYPOTHESES, CHINESE_REFERENCES)
-    assert found.scores["bleu"] == BLEU(tokenize="zh").corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
+    found = scores_of(CHINESE_HYPOTHESES, CHINESE_REFERENCES)
+    assert found["bleu"] == BLEU(tokenize="zh").corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
     ter = TER(normalized=True, asian_support=True, case_sensitive=True)
-    assert found.scores["ter"] == ter.corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
-    assert found.scores["ter"] < 50 < TER().corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
-    assert "tok:zh" in found.signatures["bleu"]
-    assert "asian:yes" in found.signatures["ter"]
-    assert found.scores["meteor"] > 50
+    assert found["ter"] == ter.corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
+    assert found["ter"] < 50 < TER().corpus_score(CHINESE_HYPOTHESES, [CHINESE_REFERENCES]).score
+    signatures = translation_signatures(CHINESE_REFERENCES)
+    assert "tok:zh" in signatures["bleu"]
+    assert "asian:yes" in signatures["ter"]
+    assert found["meteor"] > 50
 
 
 def test_text_without_spaces_is_split_into_characters() -> None:
     """Under 13a a line of Thai is one word, so that a translation that is nearly right gets nothing."""
-    found = translation_scores(THAI_HYPOTHESES, THAI_REFERENCES)
-    assert found.scores["bleu"] == BLEU(tokenize="char").corpus_score(THAI_HYPOTHESES, [THAI_REFERENCES]).score > 50
-    assert found.scores["ter"] < 50 < TER().corpus_score(THAI_HYPOTHESES, [THAI_REFERENCES]).score
-    assert found.scores["meteor"] > 50
-    assert all("char" in found.signatures[name] for name in ("bleu", "ter", "meteor"))
+    found = scores_of(THAI_HYPOTHESES, THAI_REFERENCES)
+    assert found["bleu"] == BLEU(tokenize="char").corpus_score(THAI_HYPOTHESES, [THAI_REFERENCES]).score > 50
+    assert found["ter"] < 50 < TER().corpus_score(THAI_HYPOTHESES, [THAI_REFERENCES]).score
+    assert found["meteor"] > 50
+    signatures = translation_signatures(THAI_REFERENCES)
+    assert all("char" in signatures[name] for name in ("bleu", "ter", "meteor"))
 
 
 def test_perfect_outputs_of_three_tokens_have_full_bleu() -> None:
     short = ["1 2 3", "4 5", "6"]
-    found = translation_scores(short, short)
-    assert found.scores["bleu"] == pytest.approx(100)
-    assert found.interval["bleu"][1] == pytest.approx(100)
-    assert "eff:yes" in found.signatures["bleu"]
+    found = scores_of(short, short)
+    assert found["bleu"] == pytest.approx(100)
+    assert found["interval"]["bleu"][1] == pytest.approx(100)
+    assert "eff:yes" in translation_signatures(short)["bleu"]
     metric = BLEU(effective_order=True)
     wrong = ["1 2 4", "4 5", "7"]
-    assert translation_scores(wrong, short).scores["bleu"] == metric.corpus_score(wrong, [short]).score
+    assert scores_of(wrong, short)["bleu"] == metric.corpus_score(wrong, [short]).score
 
 
 def test_the_order_is_the_effective_one_only_where_the_references_have_no_four_tokens() -> None:
     references = ["a b c d e", "f g", "h i j"]
-    found = translation_scores(["a b c", "f g", "h i j"], references)
-    assert "eff:no" in found.signatures["bleu"]
-    assert found.scores["bleu"] == 0 == BLEU().corpus_score(["a b c", "f g", "h i j"], [references]).score
-    perfect = translation_scores(references * 2, references * 2)
-    assert perfect.interval["bleu"][1] == pytest.approx(100)
+    found = scores_of(["a b c", "f g", "h i j"], references)
+    assert "eff:no" in translation_signatures(references)["bleu"]
+    assert found["bleu"] == 0 == BLEU().corpus_score(["a b c", "f g", "h i j"], [references]).score
+    perfect = scores_of(references * 2, references * 2)
+    assert perfect["interval"]["bleu"][1] == pytest.approx(100)
 
 
 @given(st.lists(st.tuples(LINES, LINES), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_random_lines_score_as_in_sacrebleu(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    found = translation_scores(hypotheses, references).scores
+    found = scores_of(hypotheses, references)
     for lowercase, suffix in ((False, ""), (True, "_lowercase")):
         for name, metric in sacrebleus(rules_for(references), lowercase).items():
             assert found[name + suffix] == metric.corpus_score(hypotheses, [references]).score
 
 
 def test_equal_lines_score_full_marks() -> None:
-    found = translation_scores(REFERENCES, REFERENCES)
-    assert found.scores["bleu"] == pytest.approx(100)
-    assert [found.scores[name] for name in ("chrf", "ter", "exact")] == [100.0, 0.0, 100.0]
+    found = scores_of(REFERENCES, REFERENCES)
+    assert found["bleu"] == pytest.approx(100)
+    assert [found[name] for name in ("chrf", "ter", "exact")] == [100.0, 0.0, 100.0]
 
 
 def test_empty_hypotheses_score_nothing() -> None:
-    found = translation_scores(["", "", "", ""], REFERENCES).scores
+    found = scores_of(["", "", "", ""], REFERENCES)
     assert [found[kind] for kind in KINDS] == [0.0, 0.0, 100.0, 0.0, 0.0]
 
 
 def test_meteor_is_the_mean_over_bleus_words() -> None:
-    found = translation_scores(["The cats, asleep with the dog."], ["the cat, awake with the dog."])
+    found = scores_of(["The cats, asleep with the dog."], ["the cat, awake with the dog."])
     words = "The cats , asleep with the dog .".split(), "the cat , awake with the dog .".split()
-    assert found.scores["meteor"] == 100 * sentence_meteor(*words, stems=True)
-    assert found.scores["meteor_lowercase"] == 100 * sentence_meteor(["the", *words[0][1:]], words[1], stems=True)
+    assert found["meteor"] == 100 * sentence_meteor(*words, stems=True)
+    assert found["meteor_lowercase"] == 100 * sentence_meteor(["the", *words[0][1:]], words[1], stems=True)
 
 
 def test_meteor_has_english_stems_for_english_alone() -> None:
     """English stems of German match what is no match: Rates (of the council) and Rate (instalment)."""
-    found = translation_scores(["Die Höhe des Rates ist bekannt"], ["Die Höhe der Rate ist bekannt"])
+    found = scores_of(["Die Höhe des Rates ist bekannt"], ["Die Höhe der Rate ist bekannt"])
     words = "Die Höhe des Rates ist bekannt".split(), "Die Höhe der Rate ist bekannt".split()
-    assert found.scores["meteor"] == 100 * sentence_meteor(*words, stems=False)
-    assert found.scores["meteor"] < 100 * sentence_meteor(*words, stems=True)
-    assert found.signatures["meteor"].startswith("METEOR(exact)|nrefs:1|case:mixed|")
-    assert "stem:no|tok:13a" in found.signatures["meteor"]
-    assert translation_signatures(rules_for(REFERENCES))["meteor"].startswith("METEOR(exact+stem)|")
+    assert found["meteor"] == 100 * sentence_meteor(*words, stems=False)
+    assert found["meteor"] < 100 * sentence_meteor(*words, stems=True)
+    german = translation_signatures(["Die Höhe der Rate ist bekannt"])["meteor"]
+    assert german.startswith("METEOR(exact)|nrefs:1|case:mixed|")
+    assert "stem:no|tok:13a" in german
+    assert translation_signatures(REFERENCES)["meteor"].startswith("METEOR(exact+stem)|")
 
 
 def test_exact_ignores_blanks_at_the_ends_only() -> None:
-    found = translation_scores([" a b\n", "a  b", "A b"], ["a b"] * 3).scores
+    found = scores_of([" a b\n", "a  b", "A b"], ["a b"] * 3)
     assert found["exact"] == pytest.approx(100 / 3)
     assert found["exact_lowercase"] == pytest.approx(200 / 3)
 
 
 def test_every_score_has_an_interval_a_signature_and_statistics() -> None:
-    found = translation_scores(HYPOTHESES, REFERENCES)
-    assert tuple(found.scores) == tuple(found.interval) == tuple(found.signatures) == tuple(found.statistics) == SCORES
-    assert all(metric.name == name for name, metric in found.statistics.items())
-    assert all(low <= high for low, high in found.interval.values())
-    assert found == translation_scores(HYPOTHESES, REFERENCES)
+    statistics, found = translation_statistics(HYPOTHESES, REFERENCES), scores_of(HYPOTHESES, REFERENCES)
+    assert tuple(statistics) == tuple(found["interval"]) == tuple(translation_signatures(REFERENCES)) == SCORES
+    assert all(metric.name == name for name, metric in statistics.items())
+    assert all(low <= high for low, high in found["interval"].values())
+    assert found == scores_of(HYPOTHESES, REFERENCES)
     assert tuple(translation_statistics(HYPOTHESES, REFERENCES, ("exact", "bleu"))) == ("exact", "bleu")
 
 
 def test_signatures_are_sacrebleus_and_say_the_case() -> None:
-    signatures = translation_signatures(rules_for(REFERENCES))
+    signatures = translation_signatures(REFERENCES)
     for lowercase, suffix in ((False, ""), (True, "_lowercase")):
         for name, metric in sacrebleus(rules_for(REFERENCES), lowercase).items():
             metric.corpus_score(HYPOTHESES, [REFERENCES])
@@ -201,9 +208,9 @@ def test_bleu_tokenizer_by_script(references: list[str], expected: str) -> None:
 
 def test_counts_must_agree_and_not_be_zero() -> None:
     with pytest.raises(ValueError, match="2 hypotheses but 1 references"):
-        translation_scores(["a", "b"], ["a"])
+        scores_of(["a", "b"], ["a"])
     with pytest.raises(ValueError, match="nothing to score"):
-        translation_scores([], [])
+        scores_of([], [])
 
 
 def test_a_thousand_resamples_of_a_thousand_sentences_take_under_three_seconds() -> None:

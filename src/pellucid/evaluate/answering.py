@@ -18,9 +18,8 @@ from pellucid.errors import ConfigError
 from pellucid.evaluate.reading import Definition, definition_of, reading_statistics
 from pellucid.evaluate.significance import (
     SentenceStatistics,
-    corpus_score,
+    as_report,
     difference_interval,
-    interval_of,
     mean_percentage,
     of_sentences,
     paired_bootstrap,
@@ -143,8 +142,7 @@ def score_reader(run: Run, pairs: list[tuple[str, str]], opened: Opened | None,
         of_index, extra = _from_index(run, asked, opened, say)
         statistics |= of_index
         extra["beside"] = [row for a, b in _BESIDE for row in _differences(statistics, a, b)]
-    report: Report = {name: corpus_score(metric) for name, metric in statistics.items()}
-    report["interval"] = {name: list(interval_of(metric)) for name, metric in statistics.items()}
+    report = as_report(statistics)
     report["answered"] = sum(one.passage is not None for one in found)
     report["signature"] = f"definition:{definition}"
     of_open = "" if opened is None else f"{report['signature']}|k:{opened.k}"

@@ -4,69 +4,29 @@ A label's ``F1 = 2·hits / (predicted + true)``. Macro-F1 is the mean F1 of the 
 predicted, as scikit-learn has it.
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import final
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.evaluate.intervals import Bounds, design_effect
 from pellucid.evaluate.macro_f1 import macro_f1_interval
-from pellucid.evaluate.significance import (
-    Score,
-    SentenceStatistics,
-    Sums,
-    corpus_score,
-    interval_of,
-    mean_percentage,
-    share_interval,
-    with_sources,
-)
+from pellucid.evaluate.significance import Score, SentenceStatistics, Sums, mean_percentage, share_interval
 from pellucid.language import columns
-
-
-@final
-@dataclass(frozen=True)
-class ClassificationScores:
-    """Corpus scores (0–100) with the 95 % interval of each.
-
-    `confusion` counts sentences, ``[true, predicted]`` in the order of the labels; `statistics` is what
-    `paired_bootstrap` needs to compare two classifiers.
-    """
-
-    accuracy: float
-    macro_f1: float
-    interval: dict[str, tuple[float, float]]
-    confusion: NDArray[np.int64] = field(compare=False)
-    statistics: dict[str, SentenceStatistics] = field(repr=False, compare=False)
-
-
-def classification_scores(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str],
-                          sources: Sequence[Hashable] | None = None) -> ClassificationScores:
-    """All scores of n predictions, with intervals.
-
-    Args:
-        predicted, true: n labels each.
-        labels: every label there is, once, in the order of the tables; those that never occur count for nothing.
-        sources: the text of each prediction; equal ones are drawn together.
-
-    Raises:
-        ValueError: if the counts differ or are zero, or a label is unknown or listed twice.
-    """
-    statistics = classification_statistics(predicted, true, labels)
-    if sources is not None:
-        statistics = {name: with_sources(metric, sources) for name, metric in statistics.items()}
-    return ClassificationScores(
-        accuracy=corpus_score(statistics["accuracy"]), macro_f1=corpus_score(statistics["macro_f1"]),
-        interval={name: interval_of(metric) for name, metric in statistics.items()},
-        confusion=confusion_table(predicted, true, labels), statistics=statistics)
 
 
 def classification_statistics(
         predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]) -> dict[str, SentenceStatistics]:
-    """Per-sentence statistics of `accuracy` and `macro_f1`; arguments and errors as in `classification_scores`. Two
-    systems are tested by the macro-F1 of the true labels, which are the same for both and in every resample."""
+    """Per-sentence statistics of `accuracy` and `macro_f1`. Two systems are tested by the macro-F1 of the true labels,
+    which are the same for both and in every resample.
+
+    Args:
+        predicted, true: n labels each.
+        labels: every label there is, once, in the order of the tables; those that never occur count for nothing.
+
+    Raises:
+        ValueError: if the counts differ or are zero, or a label is unknown or listed twice.
+    """
     predictions, truths = _places(predicted, true, labels)
     n, every = len(truths), np.arange(len(truths))
     hit = (predictions == truths).astype(np.float64)
@@ -92,7 +52,7 @@ def classification_statistics(
 
 
 def confusion_table(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
-    """Counts of sentences ``[true, predicted]`` in the order of `labels`; errors as in `classification_scores`."""
+    """Counts of sentences ``[true, predicted]`` in the order of `labels`; errors as in `classification_statistics`."""
     predictions, truths = _places(predicted, true, labels)
     table = np.zeros((len(labels), len(labels)), dtype=np.int64)
     np.add.at(table, (truths, predictions), 1)

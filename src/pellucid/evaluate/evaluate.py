@@ -17,13 +17,13 @@ from pellucid.data.splits import Pairs, open_splits
 from pellucid.errors import ConfigError, PellucidWarning
 from pellucid.evaluate import per_character
 from pellucid.evaluate.answering import Opened, score_reader
-from pellucid.evaluate.classification import classification_scores
+from pellucid.evaluate.classification import classification_statistics, confusion_table
 from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, in_lowercase
 from pellucid.evaluate.comparison_page import as_markdown
 from pellucid.evaluate.perplexity import perplexity_statistics
 from pellucid.evaluate.search_errors import search_errors
-from pellucid.evaluate.significance import SentenceStatistics, corpus_score, interval_of, with_sources
-from pellucid.evaluate.translation import LOWERCASE, SCORES, translation_scores
+from pellucid.evaluate.significance import SentenceStatistics, as_report, with_sources
+from pellucid.evaluate.translation import LOWERCASE, SCORES, translation_signatures, translation_statistics
 from pellucid.files import make_folder, write_json, write_text
 from pellucid.runs.care import look_at
 from pellucid.runs.passages import with_passages
@@ -134,8 +134,7 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
 
 
 def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
-                 say: Callable[[str], None], names: Sequence[str] = SCORES,
-                 opened: Opened | None = None) -> tuple[Report, Evaluated]:
+                 say: Callable[[str], None], names: Sequence[str], opened: Opened | None) -> tuple[Report, Evaluated]:
     """The scores of one run with intervals, and what they come from; written to evaluation/ as well."""
     say(f"{run.folder}: {len(pairs):,} {split} examples")
     if run.config.task == "reading":
@@ -159,24 +158,26 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]], say: Callable[[st
     sources, targets, route = [a for a, _ in pairs], [b for _, b in pairs], run.route()
     generated = run.generate(sources, progress=lambda done: say(f"{done:,} of {len(pairs):,} decoded"))
     outputs = [one.text for one in generated]
-    scores = translation_scores(outputs, targets, sources, names)
     scored = run.score(sources, targets, cut=True)
     nats, tokens = [-one.log_probability for one in scored], [len(one.tokens) for one in scored]
-    perplexity = with_sources(perplexity_statistics(nats, tokens), sources)
     characters = per_character.reference_characters(run.tokenizers.target, targets, tokens)
-    per_one = with_sources(per_character.per_character_statistics(nats, characters), sources)
     unknown = per_character.unknown_share(run.tokenizers.target, targets)
-    statistics = scores.statistics | {"perplexity": perplexity, per_character.NAME: per_one}
-    report: Report = {name: _finite(corpus_score(metric)) for name, metric in statistics.items()}
-    report["interval"] = {name: [_finite(bound) for bound in interval_of(metric)]
-                          for name, metric in statistics.items()}
+    statistics = _with_sources(translation_statistics(outputs, targets, names) | {
+        "perplexity": perplexity_statistics(nats, tokens),
+        per_character.NAME: per_character.per_character_statistics(nats, characters)}, sources)
+    report: Report = finite(as_report(statistics))
     report["case"], report["unknown_share"] = "lowercase" if in_lowercase([run]) else "mixed", unknown
     report["stripped_share"] = per_character.stripped_share(run.tokenizers.config, targets)
-    report["signature"] = scores.signatures["bleu"]
-    report["signatures"] = {**scores.signatures, **_likelihood_signatures(run, unknown)}
+    signatures = translation_signatures(targets, names)
+    report["signature"] = signatures["bleu"]
+    report["signatures"] = signatures | _likelihood_signatures(run, unknown)
     report["search"] = asdict(search_errors(run, sources, generated, scored))
     report["route"] = asdict(route)
     return outputs, report, statistics
+
+
+def _with_sources(statistics: dict[str, SentenceStatistics], sources: Sequence[str]) -> dict[str, SentenceStatistics]:
+    return {name: with_sources(metric, sources) for name, metric in statistics.items()}
 
 
 def finite(value: Any) -> Any:
@@ -186,12 +187,7 @@ def finite(value: Any) -> Any:
         return {key: finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [finite(one) for one in value]
-    return _finite(value) if isinstance(value, float) else value
-
-
-def _finite(value: float) -> float | None:
-    """As JSON can have it: None for what is infinite, as the upper bound of a single sentence's perplexity."""
-    return value if math.isfinite(value) else None
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _likelihood_signatures(run: Run, unknown: float) -> dict[str, str]:
@@ -205,12 +201,12 @@ def _likelihood_signatures(run: Run, unknown: float) -> dict[str, str]:
 def _score_classifier(run: Run, pairs: list[tuple[str, str]],
                       say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
     names = run.tokenizers.labels
-    predicted = [one.label for one in run.classify([a for a, _ in pairs])]
-    scores = classification_scores(predicted, [b for _, b in pairs], names, [a for a, _ in pairs])
+    sources, true = [a for a, _ in pairs], [b for _, b in pairs]
+    predicted = [one.label for one in run.classify(sources)]
+    statistics = _with_sources(classification_statistics(predicted, true, names), sources)
     signature = f"labels:{len(names)}"
-    report = {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1, "interval": scores.interval,
-              "signature": signature,
-              "signatures": {"accuracy": signature, "macro_f1": f"{signature}|zero_division:0"},
-              "confusion": scores.confusion.tolist(), "labels": list(names)}
-    return predicted, report, scores.statistics
+    report = as_report(statistics) | {
+        "signature": signature, "signatures": {"accuracy": signature, "macro_f1": f"{signature}|zero_division:0"},
+        "confusion": confusion_table(predicted, true, names).tolist(), "labels": list(names)}
+    return predicted, report, statistics
 

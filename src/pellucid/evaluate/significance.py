@@ -8,10 +8,10 @@ randomisation: Riezler and Maxwell (2005), "On Some Pitfalls in Automatic Evalua
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,12 @@ def mean_percentage(sums: NDArray[np.float64]) -> float:
 def interval_of(metric: SentenceStatistics) -> Bounds:
     """The 95 % interval (low, high) of the metric over sources like these, in its own unit."""
     return metric.interval(metric.by_source, metric.score)
+
+
+def as_report(statistics: Mapping[str, SentenceStatistics]) -> dict[str, Any]:
+    """Every score by its name, and under "interval" the intervals of all, as plain data."""
+    scores = {name: corpus_score(metric) for name, metric in statistics.items()}
+    return {**scores, "interval": {name: list(interval_of(metric)) for name, metric in statistics.items()}}
 
 
 def resampled_scores(metric: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES,

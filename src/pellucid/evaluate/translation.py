@@ -9,8 +9,8 @@ Every score regards letter case, and has a twin that does not: ``chrf`` and ``ch
 
 import functools
 import re
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -23,13 +23,10 @@ from sacrebleu.metrics.ter import TER
 from pellucid.evaluate import meteor
 from pellucid.evaluate.significance import (
     SentenceStatistics,
-    corpus_score,
-    interval_of,
     mean_percentage,
     percent_interval,
     rate_interval,
     share_interval,
-    with_sources,
 )
 
 KINDS = ("bleu", "chrf", "ter", "meteor", "exact")
@@ -43,20 +40,6 @@ _THAI_LAO_BURMESE_KHMER = "\u0e00-\u0eff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f\
 _CHINESE = re.compile(f"[{_HAN}]")
 _UNSPACED = re.compile(f"[{_HAN}{_KANA}{_THAI_LAO_BURMESE_KHMER}]")
 _SPACE = re.compile(r"\s")
-
-
-@final
-@dataclass(frozen=True)
-class TranslationScores:
-    """Corpus scores (0–100), the 95 % interval of each, and the signatures under which they may be quoted.
-
-    All by name, as in `SCORES`; `statistics` has what `paired_bootstrap` needs to compare two systems.
-    """
-
-    scores: dict[str, float]
-    interval: dict[str, tuple[float, float]]
-    signatures: dict[str, str]
-    statistics: dict[str, SentenceStatistics] = field(repr=False, compare=False)
 
 
 @final
@@ -103,22 +86,6 @@ def bleu_tokenizer(references: Sequence[str]) -> str:
     return "zh" if chinese > CHINESE_SHARE * unspaced else "char"
 
 
-def translation_scores(hypotheses: Sequence[str], references: Sequence[str],
-                       sources: Sequence[Hashable] | None = None, names: Sequence[str] = SCORES) -> TranslationScores:
-    """The scores of n hypotheses, each with its interval; texts, names and errors as in `translation_statistics`.
-
-    Args:
-        sources: what each is a translation of; equal ones are drawn together.
-    """
-    statistics = translation_statistics(hypotheses, references, names)
-    if sources is not None:
-        statistics = {name: with_sources(metric, sources) for name, metric in statistics.items()}
-    return TranslationScores(
-        scores={name: corpus_score(metric) for name, metric in statistics.items()},
-        interval={name: interval_of(metric) for name, metric in statistics.items()},
-        signatures=translation_signatures(rules_for(references), names), statistics=statistics)
-
-
 def translation_statistics(hypotheses: Sequence[str], references: Sequence[str],
                            names: Sequence[str] = SCORES) -> dict[str, SentenceStatistics]:
     """Per-sentence statistics of scores, by the score's name.
@@ -144,8 +111,9 @@ def translation_statistics(hypotheses: Sequence[str], references: Sequence[str],
     return found
 
 
-def translation_signatures(rules: Rules, names: Sequence[str] = SCORES) -> dict[str, str]:
-    """How each score is computed: sacreBLEU's signatures and our own."""
+def translation_signatures(references: Sequence[str], names: Sequence[str] = SCORES) -> dict[str, str]:
+    """How each score against these references is computed: sacreBLEU's signatures and our own."""
+    rules = rules_for(references)
     return {name: _signature(name, rules) for name in names}
 
 
