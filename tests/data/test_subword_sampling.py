@@ -46,7 +46,7 @@ def sampling(tokenizer: SentencePieceTokenizer, strength: float) -> SubwordSampl
 
 
 def resegment(tokenizer: SentencePieceTokenizer, rows: list[list[int]], strength: float, seed: int) -> list[list[int]]:
-    return sampling(tokenizer, strength).drawn(rows, seed)
+    return sampling(tokenizer, strength).resegmented(rows, 2**31, Random(seed))
 
 
 both = pytest.mark.parametrize("tokenizer", [BPE, UNIGRAM], ids=["bpe", "unigram"])

@@ -34,15 +34,9 @@ class SubwordSampling:
         self._spelled = {token: piece for piece, (token, _) in words.items()}
         self._segmentations = _KINDS[options.algorithm](words, strength)
 
-    def drawn(self, rows: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
-        """The texts of `rows` in other pieces; the same seed and rows give the same ones, in any process."""
-        random = Random(seed)
-        return [self._row(row, random) for row in rows]
-
     def resegmented(self, rows: list[list[int]], limit: int, random: Random) -> list[list[int]]:
         """Each row in other pieces, with its bos or eos; as it was where it would be longer than `limit`."""
-        found = [self._row(row, random) for row in rows]
-        return [new if len(new) <= limit else row for row, new in zip(rows, found, strict=True)]
+        return [new if len(new := self._row(row, random)) <= limit else row for row in rows]
 
     def _row(self, row: Sequence[int], random: Random) -> list[int]:
         """What belongs to no word stays as it is."""
