@@ -49,7 +49,7 @@ def test_what_was_put_in_comes_out(idx: Path) -> None:
     assert [(one.id, one.title, one.text) for one in index.documents()] == [
         (one["id"], one.get("title", ""), one["text"]) for one in DOCUMENTS]
     texts = {one["id"]: one["text"] for one in DOCUMENTS}
-    passages = list(index.passages())
+    passages = [index.passage(number) for number in range(index.scores.count)]
     assert all(texts[one.document][one.start : one.end] == one.text for one in passages)
     assert index.about["passages"] == len(passages) == 4
     assert {path.name for path in idx.iterdir()} == FILES | {MANIFEST}
@@ -160,7 +160,7 @@ def test_whatever_stands_in_the_place_of_an_array_is_damage(content: bytes | str
 def test_documents_that_are_none_are_damage(idx: Path) -> None:
     (idx / "names.jsonl").write_bytes(b"?" * (idx / "names.jsonl").stat().st_size)
     forge(idx, "names.jsonl")
-    for read in (FolderIndex(idx).documents, FolderIndex(idx).passages):
+    for read in (FolderIndex(idx).documents, lambda: [FolderIndex(idx).passage(0)]):
         with pytest.raises(DataError, match="damaged"):
             list(read())
 

@@ -86,10 +86,6 @@ class FolderIndex:
             one = self._name(document)
             return Passage(one["id"], one["title"], start, end, bytes(self._texts[begin:stop]).decode("utf-8"))
 
-    def passages(self) -> Iterator[Passage]:
-        """All of them, in the order of the documents."""
-        return map(self.passage, range(len(self._windows)))
-
     def documents(self) -> Iterator[Document]:
         """All of them, in the order in which they were read, with their whole texts."""
         for number in range(len(self._documents) - 1):

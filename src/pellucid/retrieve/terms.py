@@ -18,7 +18,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-BITS = 48  # of a term
 _CODE_POINT = 21  # bits
 _WORD = 1 << 47  # set in those of words
 _UNSPACED = (
