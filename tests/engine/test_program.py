@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from pellucid.engine.layout import APART, Activation, Buffer, Execution
 from pellucid.engine.program import Program
+from pellucid.engine.widths import Projection
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
@@ -23,10 +24,10 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     Activation.GELU_TANH: lambda x: F.gelu(x, approximate="tanh")}
 
 
-def product(x: Tensor, layer: nn.Linear | Tensor, precision: str) -> Tensor:
-    """x [R, D] through `layer`, or times a weight; sums as they are."""
+def product(x: Tensor, layer: nn.Linear, precision: str) -> Tensor:
+    """x [R, D] through `layer`; sums as they are."""
     program = Program(precision, x.shape[1])
-    program.multiply(Buffer.LOGITS, layer)
+    program.multiply(Buffer.LOGITS, Projection(layer.weight, layer.bias))
     return run(program, x)
 
 
@@ -86,5 +87,5 @@ def test_a_row_has_the_same_bits_beside_any_others() -> None:
 @pytest.mark.parametrize("activation", Activation)
 def test_activations_are_torch_s(activation: Activation) -> None:
     program, x = Program("fp32", 16), torch.linspace(-30, 30, 16 * 99).view(99, 16)
-    program.multiply(Buffer.LOGITS, torch.eye(16), activation=activation)
+    program.multiply(Buffer.LOGITS, Projection(torch.eye(16), None), activation=activation)
     torch.testing.assert_close(run(program, x), ACTIVATIONS[activation](x), atol=1e-5, rtol=1e-5)

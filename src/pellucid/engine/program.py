@@ -86,8 +86,7 @@ class Program:
         """The norm at the end of a stack, which may be the identity."""
         self._normalize(norm, in_place=False)
 
-    def multiply(self, to: int, *projections: Projection | nn.Linear | Tensor,
-                 activation: Activation = Activation.LINEAR) -> None:
+    def multiply(self, to: int, *projections: Projection, activation: Activation = Activation.LINEAR) -> None:
         """What the stack has made so far times some matrices at once, their outputs one behind the other."""
         self._multiply(Operation(kind=Kind.MULTIPLY, from_=Buffer.TYPED, to=to, activation=activation), *projections)
 
@@ -193,14 +192,13 @@ class Program:
             setattr(operation, name, self._keep(value.float()))
         self._write(operation)
 
-    def _multiply(self, operation: Operation, *projections: Projection | nn.Linear | Tensor) -> None:
+    def _multiply(self, operation: Operation, *projections: Projection) -> None:
         """Weights are packed as [outer / PANEL, inner / group, PANEL, group], with zeros behind the last column: a
         group of numbers is multiplied at once. In bytes, each column (a row of `weight`) has a gain of its own."""
-        both = [Projection(p, None) if isinstance(p, Tensor) else Projection(p.weight, p.bias) for p in projections]
-        weight = torch.cat([p.weight for p in both]).detach().float()
+        weight = torch.cat([p.weight for p in projections]).detach().float()
         operation.outer, operation.inner = weight.shape
-        if any(p.bias is not None for p in both):
-            bias = torch.cat([p.weight.new_zeros(len(p.weight)) if p.bias is None else p.bias for p in both])
+        if any(p.bias is not None for p in projections):
+            bias = torch.cat([p.weight.new_zeros(len(p.weight)) if p.bias is None else p.bias for p in projections])
             operation.bias = self._keep(bias.float())
         weight = F.pad(weight, (0, 0, 0, -len(weight) % PANEL))
         if self.precision == "int8":
