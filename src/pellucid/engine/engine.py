@@ -21,7 +21,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from pellucid.engine.frozen import Frozen, encode, pointers
+from pellucid.engine.frozen import Frozen, check_tokens, encode, pointers
 from pellucid.engine.layout import Buffer, Execution, remembered
 from pellucid.engine.program import Program
 from pellucid.engine.widths import Projection, heads_of
@@ -138,8 +138,8 @@ class Engine:
     def step(self, state: Memory, tokens: Tensor) -> tuple[Tensor, Memory]:
         """tokens [R] → logits [R, V] in fp32, good until the next step, and the state after them."""
         tokens = tokens.long().contiguous()
-        self.decoder.check(tokens)
         rows, seen = len(tokens), state.ancestors.shape[1]
+        check_tokens(tokens.numpy(), self.decoder.stack(seen + 1))
         state.ancestors = torch.cat([state.ancestors, torch.arange(rows, dtype=torch.int32)[:, None]], dim=1)
         if not state.buffers or len(state.buffers[Buffer.STREAM]) < rows:
             state.buffers = self.decoder.buffers(rows) | {Buffer.SOURCE: state.source}

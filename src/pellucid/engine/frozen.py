@@ -176,16 +176,22 @@ def encode(encoder: Stack, rooms: ctypes.Array[c_void_p], tokens: NDArray[np.int
         The first row of each sentence.
 
     Raises:
-        IndexError: a token has no embedding; the kernel would read where nothing is.
+        IndexError: as `check_tokens`.
     """
-    if len(tokens) and not 0 <= tokens.min() <= tokens.max() < encoder.vocabulary:
-        raise IndexError(f"index out of range: the embedding has {encoder.vocabulary} rows")
+    check_tokens(tokens, encoder)
     firsts = np.cumsum(lengths) - lengths
     sentences = np.repeat(np.arange(len(lengths)), lengths)
     positions = np.arange(len(tokens)) - firsts[sentences]
     encoder.run(Execution(addressof(rooms), len(tokens), 0, int(lengths.max()), 0, at(tokens), at(positions),
                           at(places), None, None, at(sentences), at(firsts), at(lengths)), call)
     return firsts
+
+
+def check_tokens(tokens: NDArray[np.int64], stack: Stack) -> None:
+    """Raises an IndexError, as torch's own embedding does, where a token has no row in the table of the stack: the
+    kernel would read where nothing is."""
+    if len(tokens) and not 0 <= tokens.min() <= tokens.max() < stack.vocabulary:
+        raise IndexError(f"index out of range: the embedding has {stack.vocabulary} rows")
 
 
 def pointers(addresses: Mapping[int, int], layers: int) -> ctypes.Array[c_void_p]:

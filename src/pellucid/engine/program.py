@@ -51,7 +51,6 @@ class Program:
         self.call = calls.caller()
         self.operations: list[Operation] = []
         self.widths: dict[int, int] = {}
-        self._words = 0  # rows of the table
         self._weights: list[Tensor] = []
         self._tables: list[tuple[int, str, Table]] = []  # of which operation, by its number, and under what name
         self._stack: Stack | None = None
@@ -61,16 +60,8 @@ class Program:
         """Rows of its table [V, D], scaled in fp32, and their places, normalised, and the same for those who read it
         without a norm of their own."""
         table = embedding.weight.detach().float() * embedding.scale
-        self._words = len(table)
         self._write(Operation(kind=Kind.EMBED, to=Buffer.STREAM, outer=self.d_model, weight=self._keep(table)))
         self._normalize(norm, in_place=not isinstance(norm, NoNorm))
-
-    def check(self, tokens: Tensor) -> None:
-        """Raises:
-            IndexError: one of the tokens has no row in the table, as torch's own embedding says it.
-        """
-        if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < self._words:
-            raise IndexError(f"index out of range: the embedding has {self._words} rows")
 
     def connect(self, residual: Residual, sub_layer: Callable[[], tuple[Buffer, Projection]]) -> None:
         """A residual connection around a sub-layer, which ends before its last projection: the product is added."""
