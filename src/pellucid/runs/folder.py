@@ -62,7 +62,7 @@ def read_config(folder: Path) -> RunConfig:
     try:
         return from_mapping(read_yaml(path.read_text(encoding="utf-8"), str(path)))
     except (UnicodeDecodeError, ConfigError) as error:
-        raise unreadable(folder, error, "the run's configuration is damaged", path) from error
+        raise unreadable(folder, error) from error
 
 
 def refuse_foreign(folder: Path) -> None:

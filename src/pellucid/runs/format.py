@@ -49,13 +49,13 @@ def check_format(folder: Path) -> None:
         raise _newer(folder, version, number)
 
 
-def unreadable(folder: Path, error: Exception, what: str, where: Path) -> CheckpointError:
-    """The error of a file of the run in `folder` that cannot be understood: a newer version wrote what is not known
-    here, or else `what`."""
+def unreadable(folder: Path, error: Exception) -> CheckpointError:
+    """The error of a config.yaml that cannot be understood: a newer version wrote what is not known here, or else it is
+    damaged."""
     version, number = made_by(folder)
     if isinstance(error, ConfigError) and _numbers(version) > _numbers(_here()):
         return _newer(folder, version, number, error)
-    return CheckpointError(what, where=str(where), why=str(error))
+    return CheckpointError("the run's configuration is damaged", where=str(folder / "config.yaml"), why=str(error))
 
 
 def _here() -> str:
