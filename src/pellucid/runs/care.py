@@ -70,7 +70,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 def look_at(run: Path) -> Listed:
     """What can be told of a run without reading its weights."""
-    best, last = (_pointer(run / f"{name}.json") for name in ("best", "last"))
+    best, last = _pointers(run)
     task, steps, why = None, None, ""
     try:
         config = read_config(run)
@@ -203,8 +203,9 @@ def _of_checkpoints(run: Path) -> Iterator[Waste]:
         return
     if not (run / "best.json").exists():
         raise CheckpointError("none of its weights are in use yet")
-    is_still = partial(_points_to, run, _pointers(run))
-    best, last = (_pointer(run / f"{name}.json").get("checkpoint") for name in ("best", "last"))
+    pointers = _pointers(run)
+    is_still = partial(_points_to, run, pointers)
+    best, last = (pointer.get("checkpoint") for pointer in pointers)
     if last != steps[-1].name or not (run / "checkpoints" / str(best)).is_dir():
         raise CheckpointError("best.json and last.json do not name checkpoints that are there")
     check_folder(steps[-1])
