@@ -21,13 +21,14 @@ from pellucid.cache import is_scratch
 from pellucid.errors import CheckpointError, UserError
 from pellucid.files import MANIFEST, check_folder, read_json, write_folder
 from pellucid.runs.folder import ENDED, read_config
-from pellucid.runs.format import AVERAGE, MOMENTS
+from pellucid.runs.format import AVERAGE, ENVIRONMENT, MOMENTS, STARTED
+from pellucid.runs.scored import EVALUATION
 from pellucid.runs.slim import MARK, all_files, plain_files, size_of
 
 State = Literal["running", "finished", "interrupted", "not begun", "slim copy", "unreadable"]
-_SIGNS = (".lock", "checkpoints", "environment.json", "tokenizer")  # one of them beside config.yaml: a run
-_STARTED = {"config.yaml": "", ".lock": "", "data.json": "", "environment.json": "", "initialized_from.json": "",
-            "metrics.jsonl": "", "tokenizer": "tokenizer.json", "data": "generated.json", "checkpoints": ""}
+_SIGNS = (".lock", "checkpoints", ENVIRONMENT, "tokenizer")  # one of them beside config.yaml: a run
+_OF_START = {"config.yaml": "", ".lock": "", "data.json": "", ENVIRONMENT: "", STARTED: "", "metrics.jsonl": "",
+             "tokenizer": "tokenizer.json", "data": "generated.json", "checkpoints": ""}
 # What a start leaves, and the file that tells that a folder of that name is ours.
 _LEFT = 60.0  # seconds after which what has a temporary name is taken for forgotten
 
@@ -160,7 +161,7 @@ def waste_in(folder: Path) -> tuple[list[Waste], list[str]]:
             continue
         if run != folder:
             found += [_leftover(path) for path in _leftovers(run)]
-        found += [_leftover(path) for name in ("checkpoints", "figures", "evaluation", "inspection")
+        found += [_leftover(path) for name in ("checkpoints", "figures", EVALUATION, "inspection")
                   for path in _leftovers(run / name)]
         try:
             found += _of_checkpoints(run)
@@ -182,8 +183,8 @@ def free(waste: Waste) -> int:
 def _is_failed_start(run: Path) -> bool:
     """Whether there is nothing in it but what a start leaves, every file of it ours."""
     names = {path.name for path in run.iterdir() if not is_scratch(path)}
-    is_ours = ".lock" in names and names <= _STARTED.keys() and all((run / name / _STARTED[name]).exists()
-                                                                    for name in names)
+    is_ours = ".lock" in names and names <= _OF_START.keys() and all((run / name / _OF_START[name]).exists()
+                                                                     for name in names)
     try:
         read_config(run)
     except UserError:

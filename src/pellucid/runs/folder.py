@@ -211,7 +211,7 @@ def require_own_parts(folder: Path, config: RunConfig) -> None:
     Raises:
         CheckpointError: one is not.
     """
-    path = folder / "environment.json"
+    path = folder / ENVIRONMENT
     told = read_json(path) if path.exists() else {}
     if isinstance(told, dict) and isinstance(told.get("own"), dict):
         own.require(told["own"], config.model, folder)

@@ -25,11 +25,11 @@ from pellucid.files import (
     write_json,
 )
 from pellucid.runs.folder import ENDED, chosen_checkpoint, read_config
-from pellucid.runs.format import ENVIRONMENT, FORMAT, IMPORTED, WEIGHTS
+from pellucid.runs.format import ENVIRONMENT, FORMAT, IMPORTED, STARTED, WEIGHTS
 from pellucid.runs.scored import EVALUATION, scores_in_use
 
 MARK = "export.json"
-_FILES = ("config.yaml", ENVIRONMENT, "data.json", "metrics.jsonl", "initialized_from.json", "imported.json",
+_FILES = ("config.yaml", ENVIRONMENT, "data.json", "metrics.jsonl", STARTED, "imported.json",
           "best.json", ENDED, "README.md")
 _FOLDERS = (EVALUATION, "figures", "passages", IMPORTED)
 _OF_CHECKPOINT = (WEIGHTS, "state.json")
