@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from pellucid.data.tokenizers.interface import UNKNOWN
 from pellucid.runs.texts import CutWarning
 
+WHAT = {"cut": "too long for the model", "unknown": "with what the model does not know"}
 _LINES, _WORDS, _CHARACTERS = 5, 5, 40  # that are told
 
 
@@ -31,9 +32,9 @@ class Remarks:
         fix: what to do about lines that are too long.
     """
 
-    def __init__(self, limit: int, beside: str = "", fix: str = "") -> None:
+    def __init__(self, limit: int, beside: str, fix: str) -> None:
         self._limit, self._beside, self._fix = limit, beside, fix
-        self._counts = {"cut": 0, "unknown": 0}
+        self._counts = dict.fromkeys(WHAT, 0)
 
     def note(self, first: int, results: Sequence[Result]) -> None:
         """Says what is to be said of the results of a block whose first line has this number, counted from 0."""
@@ -49,9 +50,9 @@ class Remarks:
 
     def end(self) -> None:
         """Says of how many lines nothing has been said."""
-        for kind, what in (("cut", "too long for the model"), ("unknown", "with what the model does not know")):
-            if self._counts[kind] > _LINES:
-                _tell(f"and {self._counts[kind] - _LINES:,} more {what} (--json marks them)")
+        for kind, count in self._counts.items():
+            if count > _LINES:
+                _tell(f"and {count - _LINES:,} more {WHAT[kind]} (--json marks them)")
 
     def _say(self, kind: str, message: str) -> None:
         self._counts[kind] += 1

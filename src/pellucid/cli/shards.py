@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TextIO
 
 from pellucid.cli.lines import LINES_AT_ONCE
-from pellucid.cli.remarks import Result
+from pellucid.cli.remarks import WHAT, Result
 from pellucid.data.claims import holder, share_out
 from pellucid.errors import DataError
 from pellucid.runs.decoder import Route
@@ -22,7 +22,6 @@ from pellucid.runs.texts import CutWarning
 from pellucid.train.journal import Reporter, duration
 
 _TOLD = 5  # shards that are named
-_WHAT = {"cut": "too long for the model", "unknown": "with what the model does not know"}
 
 
 class Shards:
@@ -108,7 +107,7 @@ class Shards:
         self.say(f"{done:,} of {total:,} shards are done, {self._did:,} of them by this process, in "
                  f"{duration(time.monotonic() - self._begun)}")
         for kind, count in self._all_of_it.items():
-            self.say(f"{count:,} lines were {_WHAT[kind]}; .pellucid/records says in which shards")
+            self.say(f"{count:,} lines were {WHAT[kind]}; .pellucid/records says in which shards")
         if busy:
             others = _listed([f"{name} ({holder(self._folder.claims / name)})" for name in busy])
             self.say(f"others are at work on {others}; should one of them die, the same command does what it leaves")
