@@ -51,10 +51,8 @@ def cache_folder(*names: str) -> Path:
 
 def lasts(folder: Path) -> bool:
     """Whether a later process will find what is put into a folder that `cache_folder` gave."""
-    try:
-        return folder.is_relative_to(_root())
-    except (OSError, RuntimeError):
-        return False
+    root = root_folder()
+    return root is not None and folder.is_relative_to(root)
 
 
 @dataclass(frozen=True)
