@@ -150,7 +150,7 @@ def test_counts_must_agree_and_not_be_zero() -> None:
         ("replacement", "replac"), ("adoption", "adopt"), ("onion", "onion"), ("rate", "rate"), ("cease", "ceas"),
         ("controll", "control"), ("roll", "roll"), ("Generalizations", "gener"), ("", ""), ("s", ""), ("is", "i"),
     ],
-)  # fmt: skip
+)
 def test_stems_of_porters_examples(word: str, stem: str) -> None:
     assert porter_stem(word) == stem == STEMMER.stem(word)
 

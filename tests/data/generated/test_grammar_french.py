@@ -50,7 +50,7 @@ CONJUGATIONS = {
         "choisirai choisiras choisira choisirons choisiront",
         "choisi",
     ),
-}  # fmt: skip
+}
 
 NOUN_PHRASES = [
     ("the", "man", False, "", "the man", "l' homme"),
@@ -188,7 +188,7 @@ SENTENCES = [
     (asked(described("you", "sick", "past")), "were you sick ?", "est-ce que tu étais malade ?"),
     (asked(described("the horses", "beautiful", "future")),
      "will the horses be beautiful ?", "est-ce que les chevaux seront beaux ?"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("infinitive", CONJUGATIONS)

@@ -65,7 +65,7 @@ FRAMES = 2 * (
     Frame(VERBS["look"], _LOST + ANIMALS, habit=False),
     Frame(VERBS["watch"], ANIMALS + CHILDREN + FLOWERS + _named("film film film tree tree"), habit=False),
     Frame(VERBS["sing"], _named("song")),
-)  # fmt: skip
+)
 _ANIMAL_FRAMES = (Frame(VERBS["eat"], _named("bread meat cheese rice apple tomato egg"), animal=True),
                   Frame(VERBS["drink"], _named("milk water"), animal=True),
                   Frame(VERBS["see"], PEOPLE + ANIMALS, animal=True, habit=False),

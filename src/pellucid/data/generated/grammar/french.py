@@ -55,7 +55,7 @@ _DETERMINERS = {
 _BEFORE_VOWEL = {
     "le": "l'", "la": "l'", "je": "j'", "de": "d'", "ne": "n'", "que": "qu'", "me": "m'", "te": "t'",
     "ma": "mon", "ta": "ton", "sa": "son", "ce": "cet",
-}  # fmt: skip
+}
 _VOWEL = "[aàâeéèêiîoôuhyœ](?!uit )"  # h is silent in every word of ours but "huit", which nothing is elided before
 _MEETING = re.compile(rf"(?<= )({'|'.join(_BEFORE_VOWEL)}) (?={_VOWEL})")
 _CONTRACTIONS = ((" de le ", " du "), (" de les ", " des "), (" à le ", " au "), (" à les ", " aux "))

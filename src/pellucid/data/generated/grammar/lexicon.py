@@ -16,7 +16,6 @@ def _adjectives(lines: str, before_noun: bool) -> tuple[Adjective, ...]:
     return tuple(Adjective(english, more, tuple(french.split()), before_noun) for english, more, french in rows)
 
 
-# fmt: off
 ADULTS = _nouns("adult", """
 man men homme hommes m
 woman women femme femmes f
@@ -127,7 +126,6 @@ museum - musée - m
 beach - plage - f
 airport - aéroport - m
 """)
-# fmt: on
 NOUNS = {
     noun.english: noun
     for group in (PEOPLE, ANIMALS, DISHES, DRINKS, SOUP, FRUIT, WORKS, THINGS, PLANTS, FLOWERS, INDOORS, PLACES)
@@ -163,7 +161,7 @@ hot | | chaud chaude chauds chaudes
 cold | | froid froide froids froides
 """, before_noun=False),
     )
-}  # fmt: skip
+}
 
 
 def _by_kind(table: dict[str, str]) -> dict[str, tuple[Adjective, ...]]:
@@ -183,7 +181,7 @@ BESIDE_NOUN = _by_kind({
     "thing": "small big beautiful old new red yellow white black",
     "plant": "small big beautiful old",
     "flower": "small beautiful red yellow white",
-})  # fmt: skip
+})
 AFTER_BE = _by_kind({
     "person": "happy sad sick tired rich famous young old tall french",
     "animal": "small big beautiful old young white black sick tired",
@@ -194,7 +192,7 @@ AFTER_BE = _by_kind({
     "thing": "small big beautiful old red yellow white black",
     "plant": "small big beautiful old",
     "flower": "small beautiful red yellow white",
-})  # fmt: skip
+})
 COMPARED = {kind: tuple(a for a in adjectives if a.comparative) for kind, adjectives in AFTER_BE.items()}
 
 VERBS = {
@@ -226,16 +224,16 @@ work works worked - travailler
 speak speaks spoke to parler à
 talk talks talked about parler de
 """.strip().splitlines())
-}  # fmt: skip
+}
 
 PRONOUNS = tuple(Phrase(*row) for row in (
     ("i", "je", JE), ("you", "tu", TU), ("he", "il", IL), ("she", "elle", IL, True), ("we", "nous", NOUS),
     ("they", "ils", ILS),
-))  # fmt: skip
+))
 OBJECT_PRONOUNS = tuple(Phrase(*row) for row in (
     ("me", "me", JE), ("you", "te", TU), ("him", "le", IL), ("her", "la", IL, True), ("us", "nous", NOUS),
     ("them", "les", ILS),
-))  # fmt: skip
+))
 WHO = Phrase("who", "qui")
 NAMES = tuple(
     Phrase(name, name, IL, feminine, (name,))
@@ -248,7 +246,7 @@ FREQUENCY = (Adverb("often", "souvent", True), Adverb("always", "toujours", True
 MANNER = (Adverb("well", "bien", False), Adverb("a lot", "beaucoup", False))
 
 CITIES = (("paris", "paris"), ("lyon", "lyon"), ("rome", "rome"), ("berlin", "berlin"), ("london", "londres"),
-          ("geneva", "genève"))  # fmt: skip
+          ("geneva", "genève"))
 COUNTRIES = (("france", "france"), ("italy", "italie"), ("spain", "espagne"))  # all feminine: en france, d' italie
 DAYS = (("monday", "lundi"), ("tuesday", "mardi"), ("wednesday", "mercredi"), ("thursday", "jeudi"),
-        ("friday", "vendredi"), ("saturday", "samedi"), ("sunday", "dimanche"))  # fmt: skip
+        ("friday", "vendredi"), ("saturday", "samedi"), ("sunday", "dimanche"))

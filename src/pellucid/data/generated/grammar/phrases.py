@@ -176,14 +176,14 @@ SOMEWHERE = (
     *_located("in", "dans", _INDOORS), *_located("at", "à", _PUBLIC), *_towns("in", "à", "en"),
     *_located("near", "près de", "house tree church station beach"),
     *_located("in front of", "devant", "house school hotel museum"),
-)  # fmt: skip
+)
 ROOMS = (*_located("in", "dans", "kitchen bedroom house"), *_located("at", "à", "school office hotel hospital"))
 SHOPS = (*_located("at", "à", "market market station airport museum"), *_towns("in", "à", "en"))
 AROUND = (*_located("in", "dans", _INDOORS + " house"), *_located("under", "sous", "table tree bed"), *_NEAR, *_BEHIND)
 PUT_DOWN = (
     *_located("on", "sur", "table bed chair") * 2, *_located("under", "sous", "table bed chair tree"),
     *_located("in", "dans", "kitchen bedroom house box car"), *_located("near", "près de", "door window bed"),
-)  # fmt: skip
+)
 PRESENT_PLACES = (*_located("in", "dans", _INDOORS), *_located("at", "à", _PUBLIC), *_towns("in", "à", "en"), *_FRONT)
 TOWARDS = (*_located("to", "à", _PUBLIC), *_located("to", "dans", "kitchen garden bedroom"), *_towns("to", "à", "en"))
 FROM = (*_located("from", "de", _PUBLIC), *_located("from", "de", "kitchen garden forest"), *_towns("from", "de", "de"))
@@ -196,7 +196,7 @@ _PAST = (Phrase("yesterday", "hier"), Phrase("last week", "la semaine dernière"
 _FUTURE = (Phrase("tomorrow", "demain"), Phrase("next week", "la semaine prochaine"), Phrase("tonight", "ce soir"))
 _DAILY = (
     Phrase("every day", "tous les jours"), Phrase("in the morning", "le matin"), Phrase("in the evening", "le soir"),
-)  # fmt: skip
+)
 _ONCE = {"present": (Phrase("today", "aujourd'hui"), Phrase("now", "maintenant")), "past": 2 * _PAST + _ON_DAY,
          "future": 2 * _FUTURE + _ON_DAY}
 _HABIT = 2 * _DAILY + _ON_DAYS

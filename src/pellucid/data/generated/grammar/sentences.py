@@ -22,13 +22,13 @@ MAX_TOKENS = 16
 _ANY = (
     *(clauses.transitive,) * 13, *(clauses.intransitive,) * 5, *(clauses.motion,) * 5, *(clauses.pronominal,) * 4,
     *(clauses.loving,) * 2, *(clauses.having,) * 2, *(clauses.being,) * 7,
-)  # fmt: skip
+)
 _ACTION = (clauses.transitive, clauses.transitive, clauses.intransitive, clauses.motion)
 _WHY = (*_ACTION, clauses.pronominal, clauses.being)
 _REASONS = (
     ("sleep", "", "tired sick"), ("sing", "", "happy"), ("sing", "not", "sad sick tired"),
     ("work", "not", "tired sick rich"), ("sleep", "not", "sick sad"),
-)  # fmt: skip
+)
 _FOUND = ANIMALS + ADULTS + ROLES + CHILDREN + clauses.PLACED
 _ORDER = ("past", "present", "future")
 
