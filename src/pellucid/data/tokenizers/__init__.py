@@ -1,4 +1,4 @@
-"""Tokenizers: text to ids and back, of four kinds with one interface.
+"""Tokenizers: text to ids and back, of five kinds with one interface.
 
 Which keys of TokenizerConfig count:
 
@@ -11,6 +11,7 @@ Which keys of TokenizerConfig count:
 | word          | min_frequency; vocab_size is a cap                                                               |
 | character     | min_frequency; vocab_size is a cap                                                               |
 | spacy         | min_frequency, source_language, target_language; vocab_size is a cap                             |
+| imported      | none of those that train: `pellucid import` makes it                                             |
 """
 
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
