@@ -42,7 +42,7 @@ def main(program: str, words: Sequence[str]) -> int:
     from pellucid.runs.answers import answers
     from pellucid.runs.run import load
 
-    check_question(checked(arguments.question), arguments.k)
+    check_question(checked(arguments.question, "the question"), arguments.k)
     run, index = load(arguments.run), open_index(arguments.index)
 
     def of_lines(questions: Sequence[str], first: int) -> Iterator[str]:

@@ -77,8 +77,8 @@ class _Output:
                 self._file.close()
 
 
-def checked(text: str) -> str:
-    """A question of the command line.
+def checked(text: str, where: str) -> str:
+    """A text of the command line.
 
     Raises:
         ConfigError: it has bytes that are no UTF-8.
@@ -86,7 +86,7 @@ def checked(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ConfigError("this is not valid UTF-8", where="the question",
+        raise ConfigError("this is not valid UTF-8", where=where,
                           why=f"byte 0x{ord(text[error.start]) & 0xFF:02x} at character {error.start + 1:,}") from None
     return text
 

@@ -57,7 +57,7 @@ def main(program: str, words: Sequence[str]) -> int:
     if arguments.question == "-":
         answer_lines(None, None, of_lines)
     else:
-        print("\n".join(answers(checked(arguments.question))))
+        print("\n".join(answers(checked(arguments.question, "the question"))))
     return 0
 
 
