@@ -72,8 +72,8 @@ def told(metric: str, cells: int, error: Error, baseline: float, scale: Scale, i
     return Smallest(metric, cells, baseline, down, up, is_relative)
 
 
-def found_with(error: Error, confidence: float, power: float = POWER) -> float:
-    """The true difference, on the scale of the error, that a test of this confidence finds with this power.
+def found_with(error: Error, confidence: float) -> float:
+    """The true difference, on the scale of the error, that a test of this confidence finds with the power POWER.
 
     By quadrature over w = √(χ²_ν / ν), whose density is proportional to w^(ν − 1) e^(−ν w² / 2): the power is
     P(|Z + δ| > critical · w), averaged over the parts of the error by their weights.
@@ -87,6 +87,6 @@ def found_with(error: Error, confidence: float, power: float = POWER) -> float:
 
     def beyond(delta: float) -> float:
         return sum(float((density * (torch.special.ndtr(delta - edge) + torch.special.ndtr(-delta - edge))).sum())
-                   for density, edge in curves) - power
+                   for density, edge in curves) - POWER
 
     return whole * root(beyond, 1.0)
