@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pellucid.errors import ConfigError
 from pellucid.retrieve.bm25 import saturation
 from pellucid.retrieve.documents import read_documents
-from pellucid.retrieve.passages import Document, Passage, cut
+from pellucid.retrieve.passages import Passage, cut
 from pellucid.retrieve.retriever import Found, check_question
 from pellucid.retrieve.terms import distinct_terms, terms_of
 
@@ -114,8 +114,10 @@ def write_collection(collection: Collection, paths: Sequence[str], add: bool, lo
         added = (passage for document in read_documents(paths) for passage in cut(document, longest))
         _send(collection, name, _replacing(collection, added), about["average_length"])
         return {"passages": int(client.count(name).count)}
-    sizes = _Sizes(read_documents(paths))
-    lengths = [len(terms_of([passage.text])[0]) for passage in sizes.passages(longest)]
+    documents, lengths = 0, list[int]()
+    for document in read_documents(paths):
+        documents += 1
+        lengths += [len(terms_of([passage.text])[0]) for passage in cut(document, longest)]
     average = sum(lengths) / max(len(lengths), 1)
     new = f"{name}.build-{uuid.uuid4().hex}"
     with collection.errors():
@@ -133,22 +135,7 @@ def write_collection(collection: Collection, paths: Sequence[str], add: bool, lo
         client.update_collection_aliases([*drop, models.CreateAliasOperation(create_alias=take)])
         if current:
             client.delete_collection(current)
-    return sizes.counts
-
-
-class _Sizes:
-    """Counts documents and passages as they go by."""
-
-    def __init__(self, documents: Iterable[Document]) -> None:
-        self._documents = documents
-        self.counts = {"documents": 0, "passages": 0}
-
-    def passages(self, longest: int) -> Iterator[Passage]:
-        for document in self._documents:
-            self.counts["documents"] += 1
-            for passage in cut(document, longest):
-                self.counts["passages"] += 1
-                yield passage
+    return {"documents": documents, "passages": len(lengths)}
 
 
 def _about(client: Any, name: str) -> dict[str, Any]:
