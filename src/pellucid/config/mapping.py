@@ -1,7 +1,7 @@
 """A mapping → a configuration, checked by name, type and range, and back. Defaults < recipe or file < flags."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pellucid.config import RunConfig
@@ -49,6 +49,11 @@ def to_mapping(config: RunConfig) -> dict[str, Any]:
 def differences(a: RunConfig, b: RunConfig) -> list[tuple[str, Any, Any]]:
     """The keys whose values differ, dotted, with both values."""
     return [(key, *values) for key, values in differing([a, b])]
+
+
+def as_table(rows: Iterable[tuple[str, Any, Any]]) -> str:
+    """Such rows for the reason of an error, a line each."""
+    return "".join(f"\n         {key}: {there} there, {here} here" for key, there, here in rows)
 
 
 def differing(configs: Sequence[RunConfig]) -> list[tuple[str, list[Any]]]:

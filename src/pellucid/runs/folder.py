@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pellucid import own
 from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.config.effects import LANGUAGES, differences_in_training
-from pellucid.config.mapping import from_mapping, to_mapping
+from pellucid.config.mapping import as_table, from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
 from pellucid.data.claims import lock
 from pellucid.data.reading import Texts
@@ -116,9 +116,8 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
             (folder / STARTED).unlink(missing_ok=True)
         write_config(config, folder)
     else:
-        table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
         raise ConfigError("this run folder belongs to another configuration", where=str(folder),
-                          why=f"these keys differ:{table}",
+                          why=f"these keys differ:{as_table(changed)}",
                           fix="give another --out, or the configuration it began with")
     return None
 

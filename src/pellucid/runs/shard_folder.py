@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TextIO, cast
 
 from pellucid import __version__
 from pellucid.config import DecodeConfig
-from pellucid.config.mapping import flatten
+from pellucid.config.mapping import as_table, flatten
 from pellucid.data.claims import awaited
 from pellucid.data.text_lines import lines_if_any, open_raw
 from pellucid.errors import CheckpointError, ConfigError, DataError, check_format
@@ -85,9 +85,8 @@ class ShardFolder:
         changed = [(key, before, wanted.get(key)) for key, before in _read_manifest(path).items()
                    if before != wanted.get(key)]
         if changed:
-            table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
             raise ConfigError("this folder was begun with other weights or options", where=str(self.output),
-                              why=f"its outputs would not belong together:{table}",
+                              why=f"its outputs would not belong together:{as_table(changed)}",
                               fix="give another --output, or what it began with")
         for folder in {self.output_of(name).parent for name in self.names}:
             with contextlib.suppress(OSError):  # they are in nobody's way
