@@ -16,6 +16,7 @@ from pellucid.inspection.figures import attention_maps, confusion, head_table
 from pellucid.inspection.html import attention_map, picture, table, text
 from pellucid.inspection.measures import HeadTable
 from pellucid.inspection.page import Section, page
+from pellucid.inspection.position_figures import bias_curves, bias_matrices
 from pellucid.inspection.sections import attention
 
 ODD = '<script>alert("1")</script> & \x00 \ud800 $x_ 猫'
@@ -91,6 +92,36 @@ def test_no_axis_has_chinese_on_its_side(text: str, written: str, degrees: float
     with style.drawing():
         style.as_png(figure)
     assert (axes.yaxis.label.get_text(), axes.yaxis.label.get_rotation()) == (written, degrees)
+
+
+def test_no_two_lines_of_a_picture_are_alike() -> None:
+    assert len({style.line_of(i) for i in range(64)}) == 64
+
+
+@pytest.mark.parametrize(("heads", "marked"), [(7, True), (8, False)])
+def test_points_are_marked_where_no_dash_would_be_hidden(heads: int, marked: bool,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr("pellucid.inspection.position_figures.as_png", figures.append)
+    bias_curves([torch.zeros(heads, 9, 9)], ["encoder layer 1"], "title")
+    assert {line.get_marker() for line in figures[0].axes[0].get_lines()} == {"o" if marked else ""}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(("heads", "layers"), [(1, 1), (8, 12), (12, 4), (32, 2)])
+def test_maps_of_biases_are_large_enough_and_no_label_lies_upon_another(
+        heads: int, layers: int, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PELLUCID_LANG", language)
+    sheets: list[Any] = []
+    monkeypatch.setattr("pellucid.inspection.position_figures.as_sheet_png", sheets.append)
+    names = [style.drawn_name(f"encoder layer {i + 1}") for i in range(layers)]
+    bias_matrices([torch.zeros(heads, 64, 64)] * layers, names, "title")
+    maps = [image.get_extent() for image in sheets[0].images[:-1]]  # the last one is the scale
+    assert len(maps) == heads * layers
+    assert min(right - left for left, right, _, _ in maps) > 0.89  # inches
+    boxes = [label.get_window_extent() for label in sheets[0].texts]
+    assert max(box.x1 for box in boxes) - min(box.x0 for box in boxes) < 11 * sheets[0].figure.dpi
+    assert [(a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)] == []
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.1, 1.9], [0.04, 4.0], [1e-7, 3.0], [2.0, 2000.0]])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pellucid.errors import ConfigError
@@ -16,6 +15,7 @@ from pellucid.files import write_bytes
 from pellucid.inspection.examples import attend, encode, token_names
 from pellucid.inspection.measures import HeadTable
 from pellucid.inspection.record import spoken
+from pellucid.inspection.sheet import BAR, Colours, lay, lay_scale, new_sheet, reach
 from pellucid.inspection.style import (
     DIVERGING,
     SEQUENTIAL,
@@ -35,10 +35,10 @@ from pellucid.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.text import Text
 
 _WIDEST = 14.0  # inches that the maps of one row may take
-_BAR, _GAP, _ABOVE = 0.16, 0.2, 0.45  # inches: the width of a colour bar, and what is beside and above a map
+_GAP, _ABOVE = 0.2, 0.45  # inches: what is beside and above a map
+_WEIGHTS = Colours(SEQUENTIAL, 0.0, 1.0)
 
 
 def draw_cross_attention(run: Run, source: str, target: str, path: Path) -> None:
@@ -60,14 +60,7 @@ def draw_cross_attention(run: Run, source: str, target: str, path: Path) -> None
 def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequence[str], names: Sequence[str],
                    title: str, is_read: bool = False) -> bytes:
     """Attention weights [T, S] side by side, as a PNG: a row is the token on its left, which is read or else written,
-    and looks at the columns.
-
-    All maps are images in one pair of axes whose unit is the inch, and each label is a text there: axes of their own
-    with their ticks would take three times as long.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+    and looks at the columns."""
     assert all(matrix.shape == (len(rows), len(columns)) for matrix in maps)
     cell = 0.2 if max(len(columns), len(rows)) > 12 else 0.26  # inches
     wide, high = max(1.6, cell * len(columns)), max(0.6, cell * len(rows))
@@ -75,32 +68,19 @@ def attention_maps(maps: Sequence[Tensor], rows: Sequence[str], columns: Sequenc
     down = -(-len(maps) // across)
     right, top = (wide + _GAP) * across, (high + _ABOVE) * down  # labels and the scale lie outside of this
     with drawing():
-        figure = Figure(figsize=(right, top))
-        FigureCanvasAgg(figure)
-        sheet = figure.add_axes((0, 0, 1, 1), xlim=(0, right), ylim=(0, top), autoscale_on=False)
-        sheet.set_axis_off()
+        sheet = new_sheet(right, top)
         for i, (matrix, name) in enumerate(zip(maps, names, strict=True)):
             row, column = divmod(i, across)
             x, y = (wide + _GAP) * column, top - (high + _ABOVE) * (row + 1)
-            _picture(sheet, matrix.numpy(), (x, x + wide, y, y + high))
+            lay(sheet, matrix.numpy(), (x, x + wide, y, y + high), _WEIGHTS)
             sheet.text(x + wide / 2, y + high + 0.08, name, ha="center", va="bottom", fontsize=11, parse_math=False)
             if column == 0:
                 _name_rows(sheet, rows, x, (y, high), drawn("while reading" if is_read else "while writing"))
             if i + across >= len(maps):
                 _name_columns(sheet, columns, y, (x, wide), drawn("attends to"))
         sheet.text((right - _GAP) / 2, top - 0.1, title, ha="center", va="bottom", fontsize="large", parse_math=False)
-        tall = min(4.0, high * down)
-        _scale(sheet, right, (top - _ABOVE - tall) / 2, tall)
+        lay_scale(sheet, right, (top - _ABOVE) / 2, min(4.0, high * down), _WEIGHTS, drawn("attention weight"))
         return as_sheet_png(sheet)
-
-
-def _picture(sheet: Axes, values: NDArray[np.float32], place: tuple[float, float, float, float]) -> None:
-    """Weights as an image from left to right and from below to the top, with lines on its left and below it."""
-    left, right, below, top = place
-    sheet.imshow(values, cmap=SEQUENTIAL, vmin=0, vmax=1, extent=place, aspect="auto", interpolation="nearest",
-                 clip_on=False)
-    sheet.plot((left, left, right), (top, below, below), color="black", linewidth=0.8, solid_joinstyle="miter",
-               clip_on=False)
 
 
 def _name_rows(sheet: Axes, rows: Sequence[str], left: float, place: tuple[float, float], what: str) -> None:
@@ -109,7 +89,7 @@ def _name_rows(sheet: Axes, rows: Sequence[str], left: float, place: tuple[float
     middles = below + high * (1 - (np.arange(len(rows)) + 0.5) / len(rows))
     labels = [sheet.text(left - 0.05, middle, row, ha="right", va="center_baseline", fontsize=9, parse_math=False)
               for middle, row in zip(middles, rows, strict=True)]
-    least = min((_reach(label)[0] for label in labels), default=left)
+    least = min((reach(label)[0] for label in labels), default=left)
     stand(sheet.text(least - 0.08, below + high / 2, what, rotation=90, ha="right", va="center"), "right")
 
 
@@ -119,25 +99,8 @@ def _name_columns(sheet: Axes, columns: Sequence[str], below: float, place: tupl
     middles = left + wide * (np.arange(len(columns)) + 0.5) / len(columns)
     labels = [sheet.text(middle, below - 0.05, va="top", fontsize=9, parse_math=False, **look)
               for middle, look in zip(middles, _columns(columns), strict=True)]
-    least = min((_reach(label)[1] for label in labels), default=below)
+    least = min((reach(label)[1] for label in labels), default=below)
     sheet.text(left + wide / 2, least - 0.06, what, ha="center", va="top")
-
-
-def _scale(sheet: Axes, x: float, below: float, tall: float) -> None:
-    """What the colours mean."""
-    _picture(sheet, np.linspace(1, 0, 256, dtype=np.float32)[:, None], (x, x + _BAR, below, below + tall))
-    labels = [sheet.text(x + _BAR + 0.06, below + tall * tick, f"{tick:.1f}", va="center_baseline")
-              for tick in np.linspace(0, 1, 6 if tall > 1.2 else 3)]
-    beside = max(_reach(label)[2] for label in labels) + 0.08
-    stand(sheet.text(beside, below + tall / 2, drawn("attention weight"), rotation=90, va="center"), "left")
-
-
-def _reach(label: Text) -> tuple[float, float, float, float]:
-    """Where a label begins and ends, in inches of its figure: left, below, right, above."""
-    figure, extent = label.get_figure(root=True), label.get_window_extent()
-    assert figure is not None
-    left, below, right, above = (float(end) / figure.dpi for end in extent.extents)
-    return left, below, right, above
 
 
 def _columns(columns: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -185,7 +148,7 @@ def head_table(table: HeadTable, title: str, unit: str, signed: bool = False) ->
         axes.set_yticks(range(rows), [drawn_name(spoken(name)) for name in table.rows])
         axes.tick_params(length=0)
         axes.set(xlabel=drawn("head"), title=title)
-        figure.colorbar(image, ax=axes, label=unit, aspect=0.36 * rows / _BAR)
+        figure.colorbar(image, ax=axes, label=unit, aspect=0.36 * rows / BAR)
         return as_png(figure)
 
 
@@ -205,7 +168,7 @@ def confusion(counts: Sequence[Sequence[int]], labels: Sequence[str], title: str
         _write(axes, image.to_rgba(share.numpy()), [[f"{count:,}" for count in row] for row in counts], None)
         _label(axes, labels, labels)
         axes.set(xlabel=drawn("predicted"), ylabel=drawn("true"), title=title)
-        figure.colorbar(image, ax=axes, label=drawn("% of the true label"), aspect=side / _BAR)
+        figure.colorbar(image, ax=axes, label=drawn("% of the true label"), aspect=side / BAR)
         return as_png(figure)
 
 

@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 from pellucid.inspection.positions import by_distance
-from pellucid.inspection.style import DIVERGING, as_png, drawing, drawn, line_of, stand
+from pellucid.inspection.sheet import Colours, lay, lay_scale, new_sheet
+from pellucid.inspection.style import COLOURS, DIVERGING, as_png, as_sheet_png, drawing, drawn, line_of, stand
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_ACROSS, _WIDE = 8, 8.8  # maps of biases in a row, and the inches that these take, at most
+_GAP, _ABOVE, _NAME = 0.2, 0.25, 0.5  # inches: beside and above such a map, and for the name above those of a layer
 _NEAR = 32  # tokens, that curves of a bias show on either side
 _FEW = 36  # points of a curve that are marked each
 
@@ -87,26 +90,44 @@ def _count(axes: Axes, which: Literal["x", "both"]) -> None:
 
 
 def bias_matrices(biases: Sequence[Tensor], names: Sequence[str], title: str) -> bytes:
-    """Biases [H, L, L]: a row an attention, a column a head, one scale for all; nothing where they are NaN."""
-    from matplotlib.figure import Figure
-
-    heads, limit = biases[0].shape[0], max(float(bias.nan_to_num().abs().max()) for bias in biases) or 1.0
+    """Biases [H, L, L]: rows of maps an attention, a map a head, one scale for all; nothing where they are NaN."""
+    heads, limit = len(biases[0]), max(float(bias.nan_to_num().abs().max()) for bias in biases) or 1.0
+    down = -(-heads // _ACROSS)
+    across = -(-heads // down)
+    side = min(1.5, _WIDE / across - _GAP)
+    wide, high = side + _GAP, side + _ABOVE
+    block = high * down + _NAME
+    right, top, colours = wide * across, block * len(biases), Colours(DIVERGING, -limit, limit)
     with drawing():
-        figure = Figure(figsize=(min(10.0, 1.5 * heads + 2.6), min(1.5, 8.0 / heads) * len(biases) + 1.4),
-                        layout="constrained")
-        figure.suptitle(title)
-        axes = figure.subplots(len(biases), heads, squeeze=False, sharex="row", sharey="row")
-        for row, (bias, name) in enumerate(zip(biases, names, strict=True)):
-            for head in range(heads):
-                image = axes[row][head].imshow(bias[head].numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit)
-                if row == 0:
-                    axes[row][head].set_title(drawn("head {number}").format(number=head + 1), fontsize=9)
-                _count(axes[row][head], "both")
-            axes[row][0].set_ylabel(name, fontsize=9)
-        figure.supxlabel(drawn("position of the key"), fontsize=10)
-        stand(figure.supylabel(drawn("position of the query"), fontsize=10), "left")
-        figure.colorbar(image, ax=axes, label=drawn("added to the score"), shrink=0.9)
-        return as_png(figure)
+        sheet = new_sheet(right, top)
+        for i, (bias, name) in enumerate(zip(biases, names, strict=True)):
+            above = top - block * i - _NAME
+            sheet.text(0, above + 0.05, name, va="bottom", fontsize=11)
+            for head, matrix in enumerate(bias):
+                row, column = divmod(head, across)
+                x, y = wide * column, above - high * (row + 1)
+                lay(sheet, matrix.numpy(), (x, x + side, y, y + side), colours)
+                sheet.text(x + side / 2, y + side + 0.05, drawn("head {number}").format(number=head + 1), ha="center",
+                           va="bottom", fontsize=9)
+                _count_ends(sheet, len(matrix), (x, y, side), column == 0, head + across >= heads)
+        middle = (right - _GAP) / 2
+        sheet.text(middle, top, title, ha="center", va="bottom", fontsize=12)
+        sheet.text(middle, -0.3, drawn("position of the key"), ha="center", va="top")
+        stand(sheet.text(-0.35, top / 2, drawn("position of the query"), rotation=90, ha="right", va="center"), "right")
+        lay_scale(sheet, right, top / 2, min(4.0, 0.9 * top), colours, drawn("added to the score"))
+        return as_sheet_png(sheet)
+
+
+def _count_ends(sheet: Axes, length: int, place: tuple[float, float, float], is_left: bool, is_lowest: bool) -> None:
+    """The first and the last position at a map that begins there and has such a side: the queries', where it is on the
+    left, and the keys', where none is below it."""
+    x, y, side = place
+    for position in sorted({0, length - 1}):
+        far = side * (position + 0.5) / length
+        if is_left:
+            sheet.text(x - 0.05, y + side - far, str(position), ha="right", va="center_baseline", fontsize=9)
+        if is_lowest:
+            sheet.text(x + far, y - 0.05, str(position), ha="center", va="top", fontsize=9)
 
 
 def near(bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,11 +151,12 @@ def bias_curves(biases: Sequence[Tensor], names: Sequence[str], title: str) -> b
             spare.set_visible(False)
         for place, bias, name in zip(axes, biases, names, strict=False):
             distances, values = near(bias)
+            is_marked = len(distances) <= _FEW and len(values) <= len(COLOURS)  # marks would hide dashes
             for head, line in enumerate(values):
                 colour, dash = line_of(head)
                 place.plot(distances.numpy(), line.numpy(), color=colour, linestyle=dash, drawstyle="steps-mid",
                            label=drawn("head {number}").format(number=head + 1),
-                           marker="o" if len(distances) <= _FEW else "", markersize=3)
+                           marker="o" if is_marked else "", markersize=3)
             place.set_title(name, fontsize=10)
             place.grid(visible=True)
             _count(place, "x")

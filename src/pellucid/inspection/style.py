@@ -35,9 +35,11 @@ _CJK_FILES = re.compile(r"cjk|sourcehan|wqy|droidsansfallback|simhei|simsun|msyh
                         r"ipaex|ipag|takao|unifont", re.IGNORECASE)
 
 
-def line_of(i: int) -> tuple[str, str]:
-    """The colour and the dash of the i-th line of a picture."""
-    return COLOURS[i % len(COLOURS)], LINES[i // len(COLOURS) % len(LINES)]
+def line_of(i: int) -> tuple[str, str | tuple[int, tuple[int, ...]]]:
+    """The colour and the dash of the i-th line of a picture; no two are alike: after LINES each turn has a dot more
+    between its dashes."""
+    turn, place = divmod(i, len(COLOURS))
+    return COLOURS[place], LINES[turn] if turn < len(LINES) else (0, (6, 1) + (1, 1) * (turn - 2))
 
 
 def ink(colour: Sequence[float]) -> str:
