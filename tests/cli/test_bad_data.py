@@ -68,6 +68,15 @@ def test_too_little_for_a_validation_share(train_on: Train, data: Path) -> None:
     train_on("--data.train", data / "two.tsv").says(3, "validation", "data.validation_share")
 
 
+def test_no_validation_data_is_told_before_any_work(train_on: Train, cli: Any, data: Path, tiny: Path) -> None:
+    share = ("--data.train", data / "pairs.tsv", "--data.validation_share", "0")
+    train_on(*share).says(2, "there is no validation data")
+    train_on(*share, "--dry-run").says(2, "there is no validation data")
+    done = cli("prepare", tiny, "--out", data / "out", *share)
+    assert (done.code, "there is no validation data" in done.err) == (2, True)
+    assert not (data / "out" / "tokenizer").exists()
+
+
 def test_bytes_that_are_no_utf8(train_on: Train, cli: Any, run: Path, data: Path) -> None:
     (data / "t.txt").write_bytes(b"1 2\n" * 6 + b"1 \xff2\n" + b"1 2\n" * 33)
     wanted = (f"{data / 't.txt'}:7", "0xff", "26")  # six lines of four bytes, and two more

@@ -220,7 +220,7 @@ def test_outputs_and_references_may_end_where_learned_positions_do(cli: Any, dat
     (scores,) = report(cli("evaluate", data / "out", "--json"))["runs"]  # after two steps nothing ends by itself
     assert scores["n"] == 2
     assert scores["perplexity"] > 1
-    cli("score", data / "out", "--source", longer, "--target", longer).says(2, "learned positions end", "12")
+    cli("score", data / "out", "--source", longer, "--target", longer).says(3, "learned positions end", "12", "line 1")
 
 
 def changed(copy: Path, name: str, section: str, key: str, value: Any) -> Path:

@@ -112,6 +112,7 @@ def test_a_killed_writer_leaves_nothing(cli: Any, copy: Path, tiny: Path) -> Non
 
 def test_numbers_that_are_not_finite(cli: Any, tiny: Path, tmp_path: Path) -> None:
     stopped = cli("train", tiny, "--out", tmp_path / "r", "--train.learning_rate", "10", "--train.clip_norm", "null",
+                  "--model.encoder_layers", 12, "--model.feed_forward", "swiglu",
                   "--model.residual", "none", "--model.norm", "none", "--train.schedule", "constant")
     assert stopped.code == 5, stopped.err
     assert "not finite at step" in stopped.err

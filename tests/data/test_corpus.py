@@ -250,3 +250,18 @@ def test_progress_is_told(opened: Any, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("a\tb\n" * 3)
     open_corpus(open_splits(config, tmp_path)["train"], tokenizers, config, told.append)
     assert told == [3]
+
+
+def test_the_same_bytes_read_otherwise_are_other_ids(opened: Any, tmp_path: Path) -> None:
+    """Alone, the first column of a table is a text, and the whole line of a .txt file is one."""
+    alone = {"data": {"objective": "span_corruption"}, "tokenizer": {"sentinels": 2}, "model": {"max_length": 20}}
+    table, _, _ = opened(alone)
+    shutil.copy(tmp_path / "a.tsv", tmp_path / "a.txt")
+    lines, _, _ = opened(merge(alone, {"data": {"train": str(tmp_path / "a.txt")},
+                                       "tokenizer": {"path": str(saved(tmp_path, opened(alone)[1]))}}))
+    assert [len(row) for row in rows(table.source)] != [len(row) for row in rows(lines.source)]
+
+
+def saved(folder: Path, tokenizers: Tokenizers) -> Path:
+    tokenizers.save(folder / "tokenizer")
+    return folder / "tokenizer"

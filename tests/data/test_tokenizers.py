@@ -195,6 +195,9 @@ def test_symbols_and_digits() -> None:
     for symbols in [("<s>",), ("",), ("a b",), ("x", "x")]:
         with pytest.raises(ConfigError, match="cannot be a symbol"):
             soup("bpe", user_defined_symbols=symbols)
+    for symbol, key in (("<NUM>", "lowercase"), ("a-b", "strip_punctuation")):
+        with pytest.raises(ConfigError, match=f"no text has '{symbol}' in it"):
+            soup("bpe", user_defined_symbols=(symbol,), **{key: True})
 
 
 def test_training_samples_the_lines_it_is_told_to() -> None:
@@ -238,7 +241,7 @@ def test_classification_has_labels_and_one_side(tmp_path: Path) -> None:
 
 def test_labels_that_cannot_be_are_refused() -> None:
     with pytest.raises(DataError, match="two labels at least"):
-        train_tokenizers(TokenizerConfig(kind="word"), [("a", "x"), ("b", "x")], "classification")
+        train_tokenizers(TokenizerConfig(kind="word"), [("a", "x"), ("b", "x"), ("c", " ")], "classification")
     with pytest.raises(DataError, match="10,000 labels"):
         train_tokenizers(TokenizerConfig(kind="word"), [("a", str(i)) for i in range(10_001)], "classification")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pellucid.data.tokenizers.build import MAX_LABELS
 from pellucid.doctor.labels import Labels, misspelt
 
 
@@ -12,6 +13,16 @@ def test_misspelt_labels_are_rare_and_close_to_a_frequent_one() -> None:
                       "0": 400, "1": 5})
     assert misspelt(counts) == {"postive": "positive", "Negative": "negative", "negative ": "negative"}
     assert misspelt(Counter({"positive": 10, "postive": 9})) == {}
+    assert misspelt(Counter({"grade-1": 500, "grade-2": 3, "Grade-1": 2})) == {"Grade-1": "grade-1"}
+
+
+def test_as_many_labels_as_a_classifier_may_have_are_labels() -> None:
+    labels = Labels()
+    names = [str(i) for i in range(MAX_LABELS)]
+    labels.add(list(range(MAX_LABELS)), names, names)
+    assert not labels.are_texts
+    labels.add([MAX_LABELS], ["one more"], ["one more"])
+    assert labels.are_texts
 
 
 def test_one_text_with_two_labels() -> None:

@@ -24,7 +24,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     Activation.GELU_TANH: lambda x: F.gelu(x, approximate="tanh")}
 
 
-def product(x: Tensor, layer: nn.Linear, precision: str) -> Tensor:
+def product(x: Tensor, layer: nn.Linear | Projection, precision: str) -> Tensor:
     """x [R, D] through `layer`; sums as they are."""
     program = Program(precision, x.shape[1])
     program.multiply(Buffer.LOGITS, Projection(layer.weight, layer.bias))

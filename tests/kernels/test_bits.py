@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from tests.engine.test_program import drawn, product
 
+from pellucid.engine.widths import Projection
 from pellucid.kernels import rotary
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
@@ -57,7 +58,7 @@ def test_products(rows: int, inner: int, outer: int) -> None:
     x, weight = x.bfloat16().float(), layer.weight
     for precision, plain in (("fp32", in_order), ("int8", in_bytes)):
         expected = torch.from_numpy(plain(x.numpy(), weight.numpy()))
-        assert torch.equal(bits(product(x, weight, precision)), bits(expected))
+        assert torch.equal(bits(product(x, Projection(weight, None), precision)), bits(expected))
 
 
 def test_the_reference_rounds_once() -> None:

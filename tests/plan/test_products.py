@@ -41,8 +41,20 @@ def test_where_both_sides_are_as_long_they_share_products() -> None:
 def test_more_batches_meet_no_more_rows_than_there_are_numbers() -> None:
     products = {("mm", ((SOURCE, 64), (64, 128)))}
     shapes = [Shape(10, 5, 6), Shape(10, 6, 6), Shape(10, 7, 6)]  # 50, 60, 70 rows
-    assert count_primitives(products, shapes, 3, 1) == 9
-    assert count_primitives(products, shapes, 100, 1) == 21
+    assert count_primitives(products, shapes, 1, 1) == 3
+    assert 3 < count_primitives(products, shapes, 3, 1) <= 6
+    many = [Shape(10, n, 6) for n in range(1, 11)]  # each seen once: there may be many more, but not between them
+    assert count_primitives(products, many, 100, 1) <= 91
+
+
+def test_of_shapes_that_come_again_few_are_unseen() -> None:
+    products = {("bmm nn", ((PROBE.sentences, 11, 16), (PROBE.sentences, 16, 11)))}
+    random = np.random.default_rng(0)
+    shapes = [Shape(int(n), 5, 5) for n in random.geometric(0.05, size=8000)]
+    sample = shapes[:200]
+    guessed = count_primitives(products, sample, 40, 1)
+    assert len(set(sample)) < guessed
+    assert 0.5 < guessed / len(set(shapes)) < 1.5  # in proportion it would be thirty times as many
 
 
 def test_two_passes_of_a_batch_are_products_of_twice_the_rows() -> None:

@@ -28,6 +28,7 @@ def main(program: str, words: Sequence[str]) -> int:
     """Classifies block by block."""
     arguments = parse(Classify, program, words)
     from pellucid.cli.lines import STANDARD_INPUT, answer_lines, other_than
+    from pellucid.cli.passages import plain
     from pellucid.cli.remarks import marks, remarks
     from pellucid.runs.run import load
 
@@ -43,7 +44,7 @@ def main(program: str, words: Sequence[str]) -> int:
                 yield json.dumps({"line": number, "text": text, "label": one.label,
                                   "probabilities": one.probabilities, **marks(one)}, ensure_ascii=False)
             else:
-                yield f"{one.label}\t{one.probabilities[one.label]:.4f}" if text.strip() else ""
+                yield f"{plain(one.label)}\t{one.probabilities[one.label]:.4f}" if text.strip() else ""
 
     with remarks(run.config.model.max_length) as told:
         answer_lines(arguments.input, arguments.output, answers)

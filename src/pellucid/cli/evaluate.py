@@ -90,9 +90,10 @@ def _whole(run: dict[str, Any]) -> list[str]:
     if "confusion" in run:
         import numpy as np
 
+        from pellucid.cli.passages import plain
         from pellucid.evaluate.classification import confusion_text
 
-        lines.append(confusion_text(np.asarray(run["confusion"]), run["labels"]))
+        lines.append(confusion_text(np.asarray(run["confusion"]), list(map(plain, run["labels"]))))
     elif "answered" in run:
         told = f"  answered        {run['answered']:,} of {run['n']:,} questions"
         lines += [] if "index" in run else [told]

@@ -24,13 +24,13 @@ from pellucid.cache import bound, cache_folder, note_use
 from pellucid.config import RunConfig
 from pellucid.data.blocks import SIDES, Blocks, count_blocks, read_blocks, rows_in, totals_of
 from pellucid.data.encoding import Dtype, Ids, Progress, Report, dtype_of, flat, kept_of_shards, read_report, write_ids
-from pellucid.data.shards import shards_of
+from pellucid.data.shards import shards_of, suffix
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError, DataError
 from pellucid.files import checked_sha256, write_folder
 
-_FORMAT = 4
+_FORMAT = 5
 
 
 class Sequences:
@@ -184,7 +184,8 @@ def key_of(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig) -> str:
     """A digest of what decides the ids: the same one, the same ids."""
     passages = [] if pairs.passages is None else [{k: v for k, v in pairs.passages.about.items() if k != "index"}]
     share = None if pairs.division is None else [pairs.name, asdict(pairs.division)]
-    return hashlib.sha256(json.dumps([_FORMAT, pairs.sha256(), tokenizers.sha256(), config.task,
+    endings = [[suffix(file) for file in shard.files] for shard in shards_of(pairs.split)]  # by which they are read
+    return hashlib.sha256(json.dumps([_FORMAT, pairs.sha256(), endings, tokenizers.sha256(), config.task,
                                       config.model.max_length, config.data.too_long, share,
                                       asdict(pairs.fields), *passages]).encode()).hexdigest()
 

@@ -159,6 +159,19 @@ def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
                         prepared=run_folder / PREPARED) for name, split in made.items()} | given
 
 
+def splits_to_train(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
+    """The splits of a run that is to be trained.
+
+    Raises:
+        ConfigError: there is no validation data; and what `open_splits` raises.
+    """
+    splits = open_splits(config, run_folder)
+    if "validation" not in splits:
+        raise ConfigError("there is no validation data", where="data.validation",
+                          fix="give data.validation, or a data.validation_share above 0")
+    return splits
+
+
 def check_splits(splits: dict[str, Pairs], run_folder: Path) -> None:
     """Refuses data that changed since the run in `run_folder` began, those of the test among them.
 

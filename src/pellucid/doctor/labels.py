@@ -34,7 +34,7 @@ class Labels:
     def add(self, numbers: Sequence[int], texts: Sequence[str], labels: Sequence[str]) -> None:
         """Takes in records."""
         for number, label in zip(numbers, labels, strict=True):
-            if label in self.counts or len(self.counts) < _MOST:
+            if label in self.counts or len(self.counts) <= _MOST:
                 self.counts[label] += 1
                 if len(places := self.first.setdefault(label, [])) < MOST_EXAMPLES:
                     places.append(number)
@@ -45,7 +45,7 @@ class Labels:
     @property
     def are_texts(self) -> bool:
         """Whether there are too many of them to be labels."""
-        return len(self.counts) >= _MOST
+        return len(self.counts) > _MOST
 
     def draft(self, kind: str, part: Part, split: str, chosen: Sequence[str], more: str = "") -> Draft:
         """A finding about these labels of a split."""
@@ -82,7 +82,10 @@ def misspelt(counts: Counter[str]) -> dict[str, str]:
 
 
 def _are_alike(one: str, other: str) -> bool:
-    """Whether four fifths of both are the same; of most that is told by their lengths or letters alone."""
+    """Whether four fifths of both are the same, all digits among them; of most that is told by their lengths or
+    letters alone."""
+    if [*filter(str.isdigit, one)] != [*filter(str.isdigit, other)]:
+        return False
     matcher = difflib.SequenceMatcher(None, one, other)
     return all(ratio() > 0.8 for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio))
 

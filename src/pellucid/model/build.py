@@ -192,6 +192,8 @@ def check(config: ModelConfig) -> None:
         raise _refusal("model.position transformer_xl has keys of its own, and no model.d_key or model.d_head")
     if position is TransformerXlPosition and not config.biases:
         raise _refusal("model.position transformer_xl takes the biases of queries for its u, and model.biases is false")
+    if config.embedding_norm and config.norm == "none":
+        raise _refusal("model.norm none leaves nothing for model.embedding_norm to normalise with")
     if config.norm_epsilon is not None and not hasattr(NORMS[config.norm], "epsilon"):
         raise _refusal(f"model.norm {config.norm} has no ε for model.norm_epsilon to be")
 
@@ -294,7 +296,5 @@ def _is_deep(config: ModelConfig) -> bool:
 def _gains(stack: Encoder | Decoder, beta: float) -> dict[nn.Module, float]:
     """β for the values, outputs and feed-forward layers of a stack."""
     small: list[nn.Module] = [m for layer in stack.stack() for m in layer.feed_forward.modules()]
-    for module in stack.modules():
-        if isinstance(module, MultiHeadAttention):
-            small += [module.value, module.output]
+    small += [part for m in stack.modules() if isinstance(m, MultiHeadAttention) for part in (m.value, m.output)]
     return dict.fromkeys(small, beta)

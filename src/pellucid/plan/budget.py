@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from pellucid.config import RunConfig
+from pellucid.data.blocks import BLOCK, WINDOW
 from pellucid.kernels.allocator import in_use
 from pellucid.kernels.compiled import use_kernels
 from pellucid.plan.memory import (
@@ -22,7 +23,7 @@ from pellucid.plan.rehearsal import Holdings
 from pellucid.plan.workload import Shape, Workload, shapes_of, workers_of
 from pellucid.precision import PRIMITIVES, keep_primitives, resolve
 
-_PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data
+_PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data, of which two windows are there
 _HOLES = {"decoding": 1.0, "training": 1.8, "training with primitives": 3.0}  # glibc 2.36, see docs/plan.md
 _FEWER = {"tcmalloc": {"training": 0.4, "training with primitives": 0.5}}  # 2.10; nothing was fitted to the others
 _MIB = 2**20
@@ -93,6 +94,8 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
         peaks.append(search | {"optimizer": update["optimizer"]})
     seen = len(shapes) if train.epochs else min(len(shapes), train.steps * train.accumulate)
     scale = (workload.scale() or 1) if seen == len(shapes) else 1
+    if not train.epochs:
+        scale = max(1, min(scale, train.steps * train.accumulate / seen))
     passes = 2 if train.r_drop else 1
     primitives = count_primitives(products, shapes[:seen], scale, passes) if machine.primitive else 0
     passing = sum(update.get(holder, 0) // times[holder] for holder in _PASSING)
@@ -101,7 +104,7 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     beside = {"process": machine.training, "other workers": (workers - 1) * _WORKER,
               "kernels": workers * min(primitives, PRIMITIVES) * machine.primitive,
               "holes": workers * _holes(passing, met, work),
-              "data": (workload.count or 0) * _PAIR_BYTES}
+              "data": min(workload.count or 0, 2 * WINDOW * BLOCK) * _PAIR_BYTES}
     return Budget(_filled(beside | max(peaks, key=_total)), shape)
 
 

@@ -18,7 +18,7 @@ from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.engine.engines import Engines
 from pellucid.engine.frozen import Refusal
 from pellucid.engine.kept import KeptWeights
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, DataError
 from pellucid.files import checked_sha256
 from pellucid.runs.candidates import Classified, Generated, Scored
 from pellucid.runs.decoder import Decoder, Request, Route, refuse_kept
@@ -185,7 +185,8 @@ class Run:
         Raises:
             ConfigError: the run is a classifier.
             TypeError: no lists of texts.
-            ValueError: not as many targets as sources; a target goes on where learned positions end.
+            DataError: a target goes on where learned positions end.
+            ValueError: not as many targets as sources.
         """
         from pellucid.runs.generate import score_targets
 
@@ -198,7 +199,12 @@ class Run:
         lengths = list(map(longest_row, encoded))
         warn_of_cuts({first + number: length for number, length in enumerate(lengths)}, limit)
         wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(list(targets))]
-        if cut and self.config.model.position == "learned":
+        is_learned = self.config.model.position == "learned"
+        if is_learned and not cut and (long := [n for n, ids in enumerate(wanted) if len(ids) > limit]):
+            raise DataError(f"the target has {len(wanted[long[0]])} tokens, and learned positions end at "
+                            f"model.max_length {limit}", where=f"line {first + long[0] + 1}",
+                            fix="leave it out, or shorten it: less than all of it has another score")
+        if cut and is_learned:
             warn_of_cuts({first + number: len(ids) for number, ids in enumerate(wanted)}, limit,
                          line="the target of line")
             wanted = [shorten(ids, limit) for ids in wanted]

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from pellucid.config import RunConfig
-from pellucid.data.splits import open_splits
+from pellucid.data.splits import splits_to_train
 from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.model.build import build, build_classifier, build_reader, check
 from pellucid.train.initialize import source_of
@@ -33,7 +33,7 @@ def dry_run(config: RunConfig, folder: Path) -> dict[str, Any]:
     make_trackers(config.train.track)
     source = source_of(config)
     report: dict[str, Any] = {} if source is None else {"initialize_from": f"{source.folder}, which fits"}
-    splits = open_splits(config, folder)
+    splits = splits_to_train(config, folder)
     check_unseen(config, splits)
     for name, pairs in splits.items():
         is_made = config.data.train is None and config.data.generated is not None  # just now, and whole

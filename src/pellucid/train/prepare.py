@@ -25,7 +25,7 @@ from pellucid.data.corpus import changed_meanwhile, is_whole, key_of, open_corpu
 from pellucid.data.encoding import dtype_of, join_parts, write_part
 from pellucid.data.examples import check_tokenizers
 from pellucid.data.shards import shards_of
-from pellucid.data.splits import Pairs, open_splits
+from pellucid.data.splits import Pairs, splits_to_train
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import check_folder, make_folder, remove_leftovers, write_folder
@@ -91,7 +91,7 @@ def _begin(config: RunConfig, out: Path, made: Sequence[Path],
             table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
             raise ConfigError("this run folder has other data", where=str(out), why=f"these keys differ:{table}",
                               fix="give another --out; or remove this one, if nobody is at work there")
-        splits = open_splits(config, out)
+        splits = splits_to_train(config, out)
         if not has_begun(out):
             check_unseen(config, splits)
         tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)

@@ -19,7 +19,7 @@ from pellucid.config.mapping import to_mapping
 from pellucid.data.batching import Batch, Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
-from pellucid.data.splits import RECORD, Pairs, check_splits, open_splits
+from pellucid.data.splits import RECORD, Pairs, check_splits, splits_to_train
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError
 from pellucid.files import checked_sha256, make_folder, read_json, remove_leftovers, write_json
@@ -161,7 +161,7 @@ def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Pat
 
 def open_data(config: RunConfig, out: Path, reporter: Reporter, world: World = ALONE) -> Data:
     """The splits, the tokenizers, and the ids of every split but that of the test."""
-    splits = open_splits(config, out)
+    splits = splits_to_train(config, out)
     check_splits(splits, out)
     if not has_begun(out):
         check_unseen(config, splits)

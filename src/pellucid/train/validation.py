@@ -17,7 +17,6 @@ from pellucid.data.examples import validation_examples
 from pellucid.data.reading import question_of
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.errors import ConfigError
 from pellucid.evaluate.classification import classification_statistics
 from pellucid.evaluate.reading import answer_statistics
 from pellucid.evaluate.significance import corpus_score
@@ -46,14 +45,8 @@ def make_validation(learner: Learner, tokenizers: Tokenizers, splits: dict[str, 
     """A function that scores the weights of the moving average it is given, or else the model's: loss and perplexity;
     accuracy and macro-F1 of a classifier; exact matches and F1 of a reader; BLEU and exact matches by greedy decoding
     when one of them is monitored. It says `show_samples` outputs, too.
-
-    Raises:
-        ConfigError: there is no validation data.
     """
     config, model, threads = learner.config, learner.model, torch.get_num_threads()
-    if "validation" not in corpora:
-        raise ConfigError("there is no validation data", where="data.validation",
-                          fix="give data.validation, or a data.validation_share above 0")
     corpus = validation_examples(corpora["validation"], config)
 
     def validate(average: MovingAverage | None) -> dict[str, float]:

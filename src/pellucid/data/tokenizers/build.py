@@ -143,7 +143,7 @@ def _labels(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
             raise DataError(f"there are more than {MAX_LABELS:,} labels", where="data.train",
                             why=f"one is {label[:80]!r}",
                             fix="is the text in the label's column? set data.source_field and data.label_field")
-    labels.discard("")
+    labels = {label for label in labels if label.strip()}
     if len(labels) < 2:
         raise DataError(f"there must be two labels at least, and the training data has {len(labels)}",
                         where="data.train", why=f"the labels found: {', '.join(labels) or 'none'}")
@@ -221,9 +221,9 @@ def _rules(config: TokenizerConfig) -> list[Rule]:
     """The splitting rules of source and target; the same object where they are the same."""
     if config.kind != "spacy":
         return [{"word": word.RULE, "character": character.RULE}[config.kind]] * 2
-    source = spacy_words.rule(config.source_language)
+    source = spacy_words.rule(config.source_language, "source")
     same = config.source_language == config.target_language
-    return [source, source if same else spacy_words.rule(config.target_language)]
+    return [source, source if same else spacy_words.rule(config.target_language, "target")]
 
 
 def load_tokenizers(folder: Path) -> Tokenizers:

@@ -103,7 +103,7 @@ def train(config: TokenizerConfig, texts: Sequence[str], tidy: Tidy) -> Sentence
     """
     import sentencepiece
 
-    _check_symbols(config.user_defined_symbols)
+    _check_symbols(config.user_defined_symbols, tidy)
     named = [*config.user_defined_symbols, *symbols_of(config.symbols)]
     symbols = list(dict.fromkeys([*sentinels(config.sentinels), *named]))
     model, coverage = io.BytesIO(), config.character_coverage
@@ -139,8 +139,12 @@ def coverage_by_need(counts: Counter[str], vocab_size: int, symbols: Sequence[st
     return max(sum(found[:max(places, 0)]) / max(sum(found), 1), _LEAST)
 
 
-def _check_symbols(symbols: tuple[str, ...]) -> None:
+def _check_symbols(symbols: tuple[str, ...], tidy: Tidy) -> None:
     for symbol in symbols:
+        if tidy(symbol) != symbol:
+            raise ConfigError(f"no text has {symbol!r} in it", where="tokenizer.user_defined_symbols",
+                              why="texts are lower-cased, or lose their punctuation, before they are cut",
+                              fix=f"write {tidy(symbol)!r}, or leave out tokenizer.lowercase and strip_punctuation")
         if not symbol or symbol in SPECIALS or symbols.count(symbol) > 1 or any(c in symbol for c in " \0▁▅"):
             raise ConfigError(f"{symbol!r} cannot be a symbol of its own", where="tokenizer.user_defined_symbols",
                               why=f"a symbol has no space in it, occurs once, and is none of {', '.join(SPECIALS)}")

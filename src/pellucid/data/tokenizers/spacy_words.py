@@ -10,8 +10,8 @@ from pellucid.errors import ConfigError
 _WITHOUT_SPACES = {"zh", "ja", "th"}
 
 
-def rule(language: str) -> Rule:
-    """The rule for a language, named by its two or three letters.
+def rule(language: str, side: str) -> Rule:
+    """The rule for the language of a side, source or target, named by its two or three letters.
 
     Raises:
         ConfigError: spaCy does not know the language, or it or a package that the language needs is not installed.
@@ -28,7 +28,7 @@ def rule(language: str) -> Rule:
     try:
         tokenizer = spacy.blank(language, config=settings).tokenizer
     except (ImportError, ValueError) as error:
-        raise ConfigError(f"spaCy cannot tokenize the language {language!r}", where="tokenizer.source_language",
+        raise ConfigError(f"spaCy cannot tokenize the language {language!r}", where=f"tokenizer.{side}_language",
                           why=str(error).strip().splitlines()[0][:300],
                           fix="name a language of spacy.io/usage/models#languages; some need a package of their own"
                           ) from error
