@@ -146,4 +146,3 @@ def overrides_of(config: RunConfig, base: RunConfig) -> list[str]:
     for key, _, value in differences(base, config):
         words += [f"--{key}", level_name(value)] if key not in idle else []
     return words
-

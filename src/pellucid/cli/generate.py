@@ -167,4 +167,3 @@ def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, 
 
 def _one_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")
-

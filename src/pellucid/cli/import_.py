@@ -50,4 +50,3 @@ def main(program: str, words: Sequence[str]) -> int:
     for note in done.notes:
         print(f"note: {note}")
     return 0
-

@@ -146,6 +146,8 @@ class Drawn:
         for draw in self.draws:
             sources, targets = draw(sources, targets, random)
         return sources, targets
+
+
 def _sampling(tokenizers: Tokenizers, config: RunConfig) -> Draw:
     """Of both sides; a label has no pieces."""
     def of(tokenizer: object) -> SubwordSampling:

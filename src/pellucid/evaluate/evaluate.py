@@ -209,4 +209,3 @@ def _score_classifier(run: Run, pairs: list[tuple[str, str]],
         "signature": signature, "signatures": {"accuracy": signature, "macro_f1": f"{signature}|zero_division:0"},
         "confusion": confusion_table(predicted, true, names).tolist(), "labels": list(names)}
     return predicted, report, statistics
-
