@@ -31,6 +31,7 @@ from pellucid.errors import CheckpointError, DataError, NumericalError, UserErro
 from pellucid.files import make_folder, read_json
 from pellucid.kernels.levels import cores
 from pellucid.runs.folder import read_config
+from pellucid.runs.format import ENVIRONMENT
 from pellucid.train.journal import Reporter, duration, read_metrics
 from pellucid.train.stopping import stop_on_signals
 
@@ -137,7 +138,7 @@ class Pool:
             _check_config(planned)
             _check_data(planned, [run for run in self.runs if self.outcomes[run.outcome].trained])
             summary = json.loads(told)
-            threads = read_json(planned.folder / "environment.json")["threads"]
+            threads = read_json(planned.folder / ENVIRONMENT)["threads"]
             outcome = replace(outcome, trained=summary, threads=threads, at_once=self.jobs, tests={},
                               scores={"validation": trained_scores(planned.folder, summary)},
                               vocabulary=vocabulary_of(planned.folder))

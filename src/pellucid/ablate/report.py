@@ -18,6 +18,7 @@ from pellucid.ablate.words import in_words
 from pellucid.files import make_folder, read_json, remove_leftovers, write_bytes, write_text
 from pellucid.inspection.html import paragraph, picture, table, text
 from pellucid.inspection.page import Section, page
+from pellucid.runs.format import ENVIRONMENT
 
 Figures = dict[str, tuple[bytes, str]]  # by file name: the PNG and its caption
 
@@ -82,7 +83,7 @@ def _facts(study: Study, runs: Sequence[Run], command: str) -> list[tuple[str, s
 def _made_with(planned: Planned, outcome: Outcome) -> str:
     """Versions and the machine, as far as the run's folder still tells."""
     threads = f"{outcome.threads} thread{'s' * (outcome.threads != 1)} a run"
-    path = planned.folder / "environment.json"
+    path = planned.folder / ENVIRONMENT
     if not path.exists():
         return f"{threads}, in a folder that is gone"
     made = read_json(path)

@@ -13,9 +13,9 @@ from pellucid.config.mapping import differing
 from pellucid.errors import CheckpointError
 from pellucid.files import checked_sha256, read_json, sha256
 from pellucid.runs.folder import read_config
+from pellucid.runs.format import ENVIRONMENT, WEIGHTS
 from pellucid.train.journal import read_metrics
 
-WEIGHTS = "model.safetensors"
 _OF_DATA = ("sha256", "records", "kept", "empty", "too_long", "source_tokens", "target_tokens", "fields", "division")
 
 Row = dict[str, Any]
@@ -67,7 +67,7 @@ def _data(folder: Path) -> dict[str, Any]:
 
 def _environment(folder: Path) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    for key, value in _mapping(folder / "environment.json").items():
+    for key, value in _mapping(folder / ENVIRONMENT).items():
         flat |= {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, dict) else {key: value}
     return flat
 
