@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from pellucid.ablate.outcome import trained_scores
+from pellucid.data.splits import open_splits
 from pellucid.runs.run import load
 from pellucid.train import train as train_run
 from pellucid.train.averaging import MovingAverage, mean_of
@@ -78,7 +79,7 @@ def test_the_best_of_average_and_checkpoints_is_pointed_to_with_its_own_score(tm
         seen = min(line["loss"] for line in metrics if line["event"] == "validation")
         run = load(out)
         assert best["score"] <= seen
-        splits = train_run.open_splits(config, out)
+        splits = open_splits(config, out)
         corpus = train_run.open_corpus(splits["validation"], run.tokenizers, config)
         assert mean_loss(run.model, corpus, config, "fp32", Workers(1, None)) == pytest.approx(best["score"], rel=1e-5)
 
