@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,8 +59,8 @@ def as_tensors(batches: Mapping[int, Batch]) -> dict[str, Tensor]:
 
 def as_batches(tensors: Mapping[str, Tensor]) -> dict[int, Batch]:
     """What `as_tensors` was given, by number: tensors that were bytes come in any order, and sums depend on theirs."""
-    found: dict[int, dict[str, Tensor | None]] = {}
+    found: dict[int, dict[str, Any]] = {}
     for name, tensor in tensors.items():
         number, field = name.split(".")
         found.setdefault(int(number), {"real_source": None, "real_target": None})[field] = tensor
-    return {number: Batch(**held) for number, held in sorted(found.items())}  # type: ignore[arg-type]
+    return {number: Batch(**held) for number, held in sorted(found.items())}
