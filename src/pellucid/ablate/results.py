@@ -123,7 +123,7 @@ def smallest_effects(study: Study, results: Sequence[Result]) -> list[Smallest]:
         scores = [result.scores[metric] for result in results if is_tested(result, metric)]
         errors = [score.test.error for score in scores if score.test is not None and score.test.error is not None]
         start = next((r.scores[metric].interval for r in results if r.cell.is_baseline), None)
-        scale = scale_of(metric, max((score.sentences for score in scores), default=0) or 500)
+        scale = scale_of(metric, max((score.sentences for score in scores), default=0) or effects.UNKNOWN_SENTENCES)
         if start is not None and (one := smallest(metric, errors, start.mean, scale)):
             found.append(one)
     return found

@@ -19,7 +19,7 @@ from typing import Any
 
 from pellucid.config import RunConfig
 from pellucid.config.effects import LANGUAGES
-from pellucid.config.mapping import differences
+from pellucid.config.mapping import as_table, differences
 from pellucid.data.claims import awaited, share_out
 from pellucid.data.corpus import changed_meanwhile, is_whole, key_of, open_corpus, prepared_folder
 from pellucid.data.encoding import dtype_of, join_parts, write_part
@@ -88,8 +88,8 @@ def _begin(config: RunConfig, out: Path, made: Sequence[Path],
         changed = [row for row in differences(read_config(out), config)
                    if row[0].startswith(_DECISIVE) and row[0] not in LANGUAGES]
         if changed:
-            table = "".join(f"\n         {key}: {before} there, {now} here" for key, before, now in changed)
-            raise ConfigError("this run folder has other data", where=str(out), why=f"these keys differ:{table}",
+            raise ConfigError("this run folder has other data", where=str(out),
+                              why=f"these keys differ:{as_table(changed)}",
                               fix="give another --out; or remove this one, if nobody is at work there")
         splits = splits_to_train(config, out)
         if not has_begun(out):

@@ -81,7 +81,7 @@ def using(average: MovingAverage | None, model: nn.Module) -> Iterator[None]:
 
 
 def _assessed(model: Model, corpus: Corpus, config: RunConfig, precision: str,
-            workers: Workers, world: World) -> Iterator[tuple[Batch, list[float]]]:
+              workers: Workers, world: World) -> Iterator[tuple[Batch, list[float]]]:
     """Each batch of this rank's share, every so-manieth of the corpus, and what `assess` says of it, in order; each
     worker takes the next."""
     batches = Batches(corpus, config.train.batch_tokens, config.train.batch_sentences, seed=0)
@@ -114,7 +114,7 @@ def classifier_scores(learner: Learner, corpus: Corpus, tokenizers: Tokenizers) 
     names, total = tokenizers.labels, 0.0
     counts = np.zeros((len(names), len(names)))  # of [predicted, true]
     for batch, (loss, *predicted) in _assessed(learner.model, corpus, learner.config, learner.precision,
-                                             learner.workers, learner.world):
+                                               learner.workers, learner.world):
         total += loss
         np.add.at(counts, (np.asarray(predicted, dtype=int), batch.target[:, 0].cpu().numpy()), 1)
     total, *cells = learner.world.sum(total, *counts.ravel().tolist())
