@@ -25,8 +25,8 @@ def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, epsilon: float) -> Tensor:
 
 
 def rms_norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
-    """g ⊙ x / √(mean(x²) + ε)"""
-    return F.rms_norm(x.to(gain.dtype), gain.shape, gain, epsilon)
+    """g ⊙ x / √(mean(x²) + ε), in the wider type of the two as the equation has it; torch rounds to that of x."""
+    return F.rms_norm(x.to(torch.promote_types(x.dtype, gain.dtype)), gain.shape, gain, epsilon)
 
 
 def _fits(x: Tensor, gain: Tensor, bias: Tensor) -> bool:
