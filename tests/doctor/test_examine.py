@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pellucid.config import RunConfig, Split
-from pellucid.config.mapping import from_mapping
+from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.data.splits import open_splits
 from pellucid.doctor.examine import examine
 from pellucid.doctor.finding import Finding
@@ -170,6 +170,36 @@ def test_what_max_length_cuts_and_what_cannot_be_read(desk: Desk) -> None:
     config = desk.config()
     gone = replace(config, data=replace(config.data, test=Split(path=str(desk.folder / "gone.tsv"))))
     assert desk.findings(gone)["unreadable"].severity == "broken"
+
+
+def test_text_that_stands_alone_is_counted_once_and_as_it_is_corrupted(tmp_path: Path) -> None:
+    """Of 20 tokens one span of 3 is lost: left are 17, a sentinel and an eos; the target is the span between two
+    sentinels, and an eos. Of a long text a word is told once, and each word is seen 99 times."""
+    (tmp_path / "a.txt").write_text(f"{' '.join('abcdefghijklmnopqrst')}\n" * 99)
+    (tmp_path / "long.txt").write_text(f"{' u' * 40}\n")
+    config = from_mapping({
+        "data": {"train": str(tmp_path / "*.txt"), "objective": "span_corruption", "validation_share": 0},
+        "model": {"max_length": 24}, "train": {"batch_sentences": 9, "epochs": 2},
+        "tokenizer": {"kind": "word", "shared": True, "sentinels": 3, "min_frequency": 1}})
+    report = examine(config, open_splits(config, tmp_path), lambda: None, lambda line: None)
+    facts = report.facts["tokens"]
+    assert (facts["batches_per_epoch"], facts["target_tokens"], facts["filled"]) == (11, 99 * 6, 1.0)
+    assert list(facts["lengths"]) == ["source"]
+    assert facts["well_seen"] < 0.1
+    assert [finding.count for finding in report.findings if finding.kind == "too_long"] == [1]
+
+
+def test_an_epoch_has_of_each_source_as_much_as_its_weight_says(desk: Desk) -> None:
+    config, (source, target) = desk.config(), desk.lines["train"]
+    rest = {side: str(desk.folder / f"rest.{side}") for side in ("source", "target")}
+    for side, lines in zip(("source", "target"), (source, target), strict=True):
+        (desk.folder / f"rest.{side}").write_text("".join(f"{line} too\n" for line in lines))
+    train = [{"source": config.data.train.source, "target": config.data.train.target, "weight": 2.5},
+             {**rest, "weight": 0.5}]
+    weighted = from_mapping({**to_mapping(config), "data": {**to_mapping(config)["data"], "train": train},
+                             "train": {"batch_sentences": 10}})
+    report = examine(weighted, open_splits(weighted, desk.folder), lambda: None, lambda line: None)
+    assert report.facts["tokens"]["batches_per_epoch"] == pytest.approx(3 * COUNT / 10, rel=0.05)
 
 
 class TestLabels:

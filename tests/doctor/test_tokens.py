@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pellucid.config.mapping import from_mapping
+from pellucid.data.sample import corpus_of
 from pellucid.doctor.reading import Window
 from pellucid.doctor.tokens import (
     Encoded,
@@ -66,7 +67,8 @@ def test_the_largest_half_that_suits() -> None:
 
 
 def test_batches_by_hand() -> None:
-    facts = batch_facts(encoded([2, 2, 2, 3], [2, 2, 4, 4]), CONFIG, 1.0)  # 12 target tokens in batches of 8
+    corpus = corpus_of([np.ones(n) for n in (2, 2, 2, 3)], [np.ones(n) for n in (2, 2, 4, 4)])
+    facts = batch_facts(corpus, sample_tokenizers(CONFIG, PAIRS), CONFIG, 1.0)  # 12 target tokens in batches of 8
     assert facts["batches_per_epoch"] == 2
     assert facts["epochs"] == 5
     assert facts["filled"] == pytest.approx(21 / 25, abs=1e-4)  # (2·3 + 4·3) where 6 + 8 are, 3 + 4 where they are

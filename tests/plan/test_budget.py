@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from pellucid.config import ModelConfig, RunConfig, TrainConfig
+from pellucid.data.sample import corpus_of
 from pellucid.plan import budget
 from pellucid.plan.budget import Budget, Machine, training
-from pellucid.plan.workload import Workload, _as_corpus
+from pellucid.plan.workload import Workload
 from pellucid.precision import PRIMITIVES
 
 MACHINE = Machine("bf16", True, 0, 0, 300_000)
@@ -20,7 +21,7 @@ def planned(examples: int = 300, **train: Any) -> Budget:
     """Of a small model, on `examples` of lengths from 4 to 40."""
     lengths = np.random.default_rng(0).integers(4, 40, (examples, 2))
     source, target = ([np.full(n, 5) for n in lengths[:, side]] for side in (0, 1))
-    workload = Workload(_as_corpus(source, target), examples, 300, 300, True, 0, ())
+    workload = Workload(corpus_of(source, target), examples, 300, 300, True, 0, ())
     model = ModelConfig(d_model=32, n_heads=4, d_ff=64, encoder_layers=1, decoder_layers=1)
     keys = {"batch_tokens": 400, "average_last": 1, "workers": 1, "steps": 100} | train
     return training(RunConfig(model=model, train=TrainConfig(**keys)), workload, MACHINE)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from pellucid.config import ModelConfig, RunConfig, TrainConfig
+from pellucid.data.sample import corpus_of
 from pellucid.plan.memory import rehearse_updates
 from pellucid.plan.products import PROBE, count_primitives
-from pellucid.plan.workload import Shape, Workload, _as_corpus
+from pellucid.plan.workload import Shape, Workload
 
 SOURCE, TARGET = PROBE.sentences * PROBE.source, PROBE.sentences * PROBE.target
 
@@ -71,7 +72,7 @@ def test_the_products_of_a_real_update_are_found(r_drop: float, classes: int) ->
     config = RunConfig(task="classification" if classes else "seq2seq", model=model,
                        train=TrainConfig(r_drop=r_drop, label_smoothing=0.0))
     rows = [np.full(10, 5)]
-    workload = Workload(_as_corpus(rows, [np.full(1, 1)] if classes else rows), 1, 300, 300, not classes, classes, ())
+    workload = Workload(corpus_of(rows, [np.full(1, 1)] if classes else rows), 1, 300, 300, not classes, classes, ())
     probe = PROBE._replace(target=1) if classes else PROBE
     [(_, products)] = rehearse_updates(config, workload, [probe], "bf16", False)
     one, two = (count_primitives(products, shapes, 1, 2 if r_drop else 1)

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from pellucid.config import ModelConfig, RunConfig, TrainConfig
+from pellucid.data.sample import corpus_of
 from pellucid.errors import ConfigError
 from pellucid.plan.budget import Machine
 from pellucid.plan.gpus import GPUS, find_gpu
 from pellucid.plan.pace import Pace, gpu_pace, line
 from pellucid.plan.ranks import Asked, Ranks, exchange_seconds, plan_ranks, replay, update_of
 from pellucid.plan.traffic import Traffic
-from pellucid.plan.workload import Workload, _as_corpus
+from pellucid.plan.workload import Workload
 
 NOTHING = Traffic(0.0, 0.0, 0)
 
@@ -22,7 +23,7 @@ NOTHING = Traffic(0.0, 0.0, 0)
 def planned(size: int, accumulate: int = 1, gpu: str | None = "H100", **train: object) -> Ranks:
     lengths = np.random.default_rng(0).integers(4, 40, (600, 2))
     source, target = ([np.full(n, 5) for n in lengths[:, side]] for side in (0, 1))
-    workload = Workload(_as_corpus(source, target), 600, 300, 300, True, 0, ())
+    workload = Workload(corpus_of(source, target), 600, 300, 300, True, 0, ())
     config = RunConfig(model=ModelConfig(d_model=32, n_heads=4, d_ff=64, encoder_layers=1, decoder_layers=1),
                        train=replace(TrainConfig(), batch_tokens=400, accumulate=accumulate, average_last=1, **train))
     asked = Asked(size, gpu, 40e9, 8 if gpu else 2)
@@ -77,7 +78,7 @@ def test_a_gpu_by_its_data_sheet() -> None:
     with pytest.raises(ConfigError, match="H9"):
         find_gpu("H9")
     lengths = [np.full(10, 5)] * 50
-    workload = Workload(_as_corpus(lengths, lengths), 50, 300, 300, True, 0, ())
+    workload = Workload(corpus_of(lengths, lengths), 50, 300, 300, True, 0, ())
     models = (ModelConfig(d_model=d, n_heads=8, encoder_layers=1, decoder_layers=1) for d in (512, 1024))
     narrow, wide = (gpu_pace(GPUS["A100"], RunConfig(model=model), workload, 10**9) for model in models)
     assert narrow.step == pytest.approx(28 / 2.04e3)

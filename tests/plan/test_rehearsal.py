@@ -11,6 +11,7 @@ import torch
 from tests.plan.allocations import most_allocated
 
 from pellucid.config import DecodeConfig, ModelConfig, RunConfig, TrainConfig
+from pellucid.data.sample import corpus_of
 from pellucid.kernels.compiled import use_kernels
 from pellucid.plan.learner import blank, learner_of, model_of
 from pellucid.plan.memory import (
@@ -21,7 +22,7 @@ from pellucid.plan.memory import (
     rehearse_updates,
 )
 from pellucid.plan.rehearsal import rehearsal
-from pellucid.plan.workload import Shape, Workload, _as_corpus
+from pellucid.plan.workload import Shape, Workload
 from pellucid.train.update import update
 
 SMALL = ModelConfig(d_model=64, n_heads=4, d_ff=96, encoder_layers=2, decoder_layers=1, max_length=128)
@@ -31,7 +32,7 @@ SHAPE = Shape(12, 24, 20)
 def workload(classes: int = 0, words: int = 300) -> Workload:
     rows = [np.full(10, 5), np.full(20, 6)]
     targets = [np.full(1, 1) if classes else row for row in rows]
-    return Workload(_as_corpus(rows, targets), 2, words, words, not classes, classes, ())
+    return Workload(corpus_of(rows, targets), 2, words, words, not classes, classes, ())
 
 
 def config_of(train: dict[str, Any] | None = None, classes: int = 0, **model: Any) -> RunConfig:

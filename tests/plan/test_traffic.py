@@ -13,11 +13,12 @@ from tests.promises.ranks import in_world
 
 from benchmarks.collectives import WORDS, counted, rank_of
 from pellucid.config import ModelConfig, RunConfig, TrainConfig
+from pellucid.data.sample import corpus_of
 from pellucid.model.build import build
 from pellucid.plan.budget import Machine
 from pellucid.plan.ranks import Asked, memory_of_rank
 from pellucid.plan.traffic import Sizes, sizes_of, traffic
-from pellucid.plan.workload import Shape, Workload, _as_corpus
+from pellucid.plan.workload import Shape, Workload
 from pellucid.train.update import update
 from pellucid.train.workers import can_fork
 from pellucid.train.world import World
@@ -81,7 +82,7 @@ def held(world: World, config: RunConfig) -> int:
 def test_ranks_hold_what_is_said(size: int, shard: int, accumulate: int) -> None:
     config = config_of(shard, accumulate)
     rows = [np.full(SHAPE.source, 5)] * SHAPE.sentences
-    workload = Workload(_as_corpus(rows, rows), SHAPE.sentences, WORDS, WORDS, True, 0, ())
+    workload = Workload(corpus_of(rows, rows), SHAPE.sentences, WORDS, WORDS, True, 0, ())
     said = memory_of_rank(config, workload, Machine("fp32", False, 0, 0, 0), Asked(size, per_host=size), sizes())
     tensors = sum(size for holder, size in said.items() if holder not in ("holes", "data", "process"))
     buckets = said.get("buckets of gradients", 0)  # there before the update that is watched

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 from pellucid.config import RunConfig
+from pellucid.data.examples import check_tokenizers
+from pellucid.data.sample import sample_corpus
 from pellucid.data.shards import shard_and_line, shards_of
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers
@@ -60,6 +63,7 @@ def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Toke
         findings += finish([Draft("copying", train.part, train.reading.records, train.reading.records)])
     try:
         tokenizers = load() or tokens.sample_tokenizers(config, train.sample.pairs)
+        check_tokenizers(config, tokenizers)
     except UserError as error:
         tokenizers = None
         findings.append(Finding.of_error("tokenizer", "broken", "tokenizer", error, "training stops"))
@@ -164,13 +168,22 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
                 do=against_unknown(config, tokenizers, missed)))
         if first.part.name == "train" and len(encoded.lengths[0]):
             scale = max(first.reading.records / len(encoded.lengths[0]), 1.0)
+            corpus = sample_corpus(_weighted(first), tokenizers, config)
             facts = {"vocabulary": tokenizers.source.size, "unknown": round(encoded.unknown, 5),
-                     "well_seen": round(tokens.well_seen(encoded, scale), 3),
-                     "lengths": tokens.length_facts(encoded), **tokens.batch_facts(encoded, config, scale)}
+                     "well_seen": round(tokens.well_seen(encoded, scale), 3), "lengths": tokens.length_facts(encoded),
+                     **tokens.batch_facts(corpus, tokenizers, config, scale)}
             if tokenizers.config.kind == "sentencepiece":
                 size = tokens.suited_vocabulary(config, first.sample.pairs, facts["well_seen"], scale)
                 facts |= {"suited_vocabulary": size} if size is not None else {}
     return findings + _of_sizes(facts), facts
+
+
+def _weighted(first: FirstPass) -> list[tuple[str, str]]:
+    """The pairs of the sample that have two sides, each as often as the weight of its source says, on average."""
+    random, weights = Random(0), [shard.weight for shard in shards_of(first.part.whole.split)]
+    return [pair for number, pair in zip(first.sample.numbers, first.sample.pairs, strict=True)
+            if pair[0].strip() and pair[1].strip()
+            for _ in range(int(weights[shard_and_line(number)[0]] + random.random()))]
 
 
 def against_unknown(config: RunConfig, tokenizers: Tokenizers, missed: bool) -> str:

@@ -31,7 +31,7 @@ _TIMES = 3.0  # longer or shorter than usual, at least, to be told
 class Sample:
     """Chunks of consecutive pairs, spread evenly over what has been read: 20 to 40 of them once there are so many."""
 
-    chunks: list[tuple[list[str], list[str]]] = field(default_factory=list)
+    chunks: list[Window] = field(default_factory=list)
     _stride: int = 1
     _count: int = 0
 
@@ -39,8 +39,7 @@ class Sample:
         """Takes in what belongs to the sample."""
         for start in range(0, len(window), _CHUNK):
             if self._count % self._stride == 0:
-                part = slice(start, start + _CHUNK)
-                self.chunks.append((window.sources[part], window.targets[part]))
+                self.chunks.append(window.at(range(start, min(start + _CHUNK, len(window)))))
                 if len(self.chunks) > _MOST_CHUNKS:
                     self.chunks = self.chunks[::2]
                     self._stride *= 2
@@ -49,7 +48,18 @@ class Sample:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """All of them."""
-        return [pair for source, target in self.chunks for pair in zip(source, target, strict=True)]
+        return list(zip(*self.sides, strict=True))
+
+    @property
+    def sides(self) -> tuple[list[str], list[str]]:
+        """Their sources, and their targets."""
+        return ([text for chunk in self.chunks for text in chunk.sources],
+                [text for chunk in self.chunks for text in chunk.targets])
+
+    @property
+    def numbers(self) -> list[int]:
+        """Which records they are."""
+        return [number for chunk in self.chunks for number in chunk.numbers]
 
 
 @dataclass(frozen=True)
@@ -72,16 +82,15 @@ class Normal:
     def learn(cls, sample: Sample, is_alone: bool) -> Normal:
         """From a sample of training pairs, or of texts that stand alone."""
         if is_alone:
-            texts = _thinned([text for source, _ in sample.chunks for text in source])
+            texts = _thinned(sample.sides[0])
             return cls(language.Sides.learn(texts, texts), None, (0.0, np.inf), False)
-        sides = language.Sides.learn(*(_thinned([text for chunk in sample.chunks for text in chunk[side]])
-                                       for side in (0, 1)))
-        listed = [(words_of(source, _MOST_WORDS), words_of(target, _MOST_WORDS))
-                  for source, target in sample.chunks if len(source) >= _FEWEST]
+        sides = language.Sides.learn(*map(_thinned, sample.sides))
+        listed = [(words_of(chunk.sources, _MOST_WORDS), words_of(chunk.targets, _MOST_WORDS))
+                  for chunk in sample.chunks if len(chunk) >= _FEWEST]
         words = association.learn(listed) if listed else None
         if words is not None and words.power < _POWER:
             words = None
-        ratios = log_ratios(*([text for chunk in sample.chunks for text in chunk[side]] for side in (0, 1)))
+        ratios = log_ratios(*sample.sides)
         middle = float(np.median(ratios)) if len(ratios) else 0.0
         spread = float(np.median(np.abs(ratios - middle))) * 1.4826 if len(ratios) else 0.0
         same = [are_same(*pair) for pair in sample.pairs]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batches
-from pellucid.data.corpus import Corpus, Sequences
-from pellucid.data.encoding import Report
+from pellucid.data.corpus import Corpus
+from pellucid.data.examples import training_examples
 from pellucid.data.source_ids import source_ids
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import UNK
@@ -70,7 +70,7 @@ class LengthCheck:
         """Takes in the next window. No text has more tokens than characters, and two more."""
         limit, classify = self.config.model.max_length, self.config.task == "classification"
         for texts, tally in ((window.sources, self.source), (window.targets, self.target)):
-            if tally is self.target and classify:
+            if tally is self.target and _is_one_text(self.config):
                 continue
             near = [i for i, text in enumerate(texts) if len(text) + 2 > limit]
             step = 1 + self._encoded // _MOST_ENCODED
@@ -82,6 +82,11 @@ class LengthCheck:
             tally.add(window.numbers[i] for i in long for _ in range(step))
 
 
+def _is_one_text(config: RunConfig) -> bool:
+    """Whether an example is a text with a label, or a text that stands alone."""
+    return config.task == "classification" or config.data.objective == "span_corruption"
+
+
 def _target_side(tokenizers: Tokenizers) -> Tokenizers:
     return dataclasses.replace(tokenizers, source=tokenizers.target)
 
@@ -90,7 +95,7 @@ def _target_side(tokenizers: Tokenizers) -> Tokenizers:
 class Encoded:
     """The sample in tokens: lengths with eos (or bos), and how often each id is in it."""
 
-    lengths: tuple[Lengths, Lengths]  # target lengths are 1 for labels
+    lengths: tuple[Lengths, Lengths]  # target lengths are 1 where there is one text
     counts: tuple[Counter[int], Counter[int]]  # one object where the vocabulary is shared
 
     @property
@@ -102,18 +107,18 @@ class Encoded:
 
 def encode(pairs: Sequence[tuple[str, str]], tokenizers: Tokenizers, config: RunConfig) -> Encoded:
     """The pairs in tokens."""
-    classify = config.task == "classification"
+    is_one = _is_one_text(config)
     pairs = [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
-    sources = source_ids([a for a, _ in pairs], tokenizers, classify)
-    targets = [] if classify else source_ids([b for _, b in pairs], _target_side(tokenizers), False)
+    sources = source_ids([a for a, _ in pairs], tokenizers, config.task == "classification")
+    targets = [] if is_one else source_ids([b for _, b in pairs], _target_side(tokenizers), False)
     first: Counter[int] = Counter()
-    second = first if tokenizers.shared or classify else Counter()
+    second = first if tokenizers.shared or is_one else Counter()
     for counts, rows in ((first, sources), (second, targets)):
         for row in rows:
             counts.update(row)
     ones = np.ones(len(sources), dtype=np.int64)
     lengths = np.asarray([len(row) for row in sources], dtype=np.int64)
-    return Encoded((lengths, ones if classify else np.asarray([len(row) for row in targets], dtype=np.int64)),
+    return Encoded((lengths, ones if is_one else np.asarray([len(row) for row in targets], dtype=np.int64)),
                    (first, second))
 
 
@@ -121,7 +126,7 @@ def length_facts(encoded: Encoded) -> dict[str, Any]:
     """Quantiles and a histogram of the lengths, by side."""
     facts: dict[str, Any] = {}
     for side, lengths in zip(("source", "target"), encoded.lengths, strict=True):
-        if lengths.max(initial=1) == 1:  # labels
+        if lengths.max(initial=1) == 1:  # of one text
             continue
         edges = [0, *(2**i for i in range(2, 1 + max(3, int(lengths.max() - 1).bit_length())))]
         counts = np.histogram(lengths, [edge + 0.5 for edge in edges])[0]
@@ -155,21 +160,20 @@ def suited_vocabulary(config: RunConfig, pairs: Sequence[tuple[str, str]], seen:
     return size if seen >= _WELL_SEEN and size < config.tokenizer.vocab_size else None
 
 
-def batch_facts(encoded: Encoded, config: RunConfig, scale: float) -> dict[str, Any]:
+def batch_facts(corpus: Corpus, tokenizers: Tokenizers, config: RunConfig, scale: float) -> dict[str, Any]:
     """Batches an epoch, epochs in the run, the share of a batch that is not padding, and a batch size that suits.
 
     Args:
+        corpus: a sample of the training data, from each source as much as its weight says.
         scale: how many times the sample the training data is; batches of the sample are padded more, never less.
     """
     train = config.train
-    limit = config.model.max_length
-    fits = (encoded.lengths[0] <= limit) & (encoded.lengths[1] <= limit)
-    lengths = [side[fits] for side in encoded.lengths]
-    if not len(lengths[0]):
+    if not len(corpus):
         return {}
-    sides = [Sequences(np.zeros(0, dtype=np.int32), np.concatenate([[0], np.cumsum(side)])) for side in lengths]
-    report = Report(len(lengths[0]), len(lengths[0]), 0, 0, int(lengths[0].sum()), int(lengths[1].sum()))
-    batches = Batches(Corpus(sides[0], sides[1], report), train.batch_tokens, train.batch_sentences, config.seed)
+    batches = Batches(training_examples(corpus, tokenizers, config), train.batch_tokens, train.batch_sentences,
+                      config.seed)
+    drawn = batches.corpus.in_epoch(0)
+    lengths = drawn.source.lengths, drawn.target.lengths
     padded = sum(len(rows) * int(side[rows].max()) for rows in batches.examples(0) for side in lengths)
     per_epoch = max(1, round(batches.per_epoch * scale))
     epochs = train.epochs if train.epochs is not None else train.steps * train.accumulate / per_epoch

@@ -10,16 +10,14 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pellucid.config import RunConfig
 from pellucid.data import hub
 from pellucid.data.batching import Batches
-from pellucid.data.corpus import Corpus, Examples, Sequences
-from pellucid.data.encoding import Report
+from pellucid.data.corpus import Examples
 from pellucid.data.examples import training_examples
+from pellucid.data.sample import corpus_of, sample_corpus
 from pellucid.data.shards import shard_and_line, shards_of
-from pellucid.data.source_ids import shorten, source_ids
 from pellucid.data.splits import Pairs as SplitPairs
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
@@ -143,7 +141,7 @@ def _measured(config: RunConfig, count: int, pairs: Pairs) -> Workload:
         if is_counted and config.tokenizer.kind != "sentencepiece":
             sizes = [config.tokenizer.vocab_size] * 2
             assumptions.append(f"the vocabulary is full: {sizes[0]:,} tokens a side, as tokenizer.vocab_size allows")
-    corpus = _corpus(config, tokenizers, pairs)
+    corpus = sample_corpus(pairs, tokenizers, config)
     if len(corpus) == 0:
         raise DataError("no training pair is short enough", where="model.max_length", fix="raise model.max_length")
     return Workload(training_examples(corpus, tokenizers, config), round(count * len(corpus) / len(pairs)), sizes[0],
@@ -155,21 +153,6 @@ def _tokenizers(config: RunConfig, pairs: Pairs) -> Tokenizers:
     if options.path is not None and config.task == "seq2seq":
         return load_tokenizers(Path(options.path))
     return train_tokenizers(options, pairs, config.task)
-
-
-def _corpus(config: RunConfig, tokenizers: Tokenizers, pairs: Pairs) -> Corpus:
-    """The ids of the pairs as training has them: too long ones cut or left out."""
-    limit, cut = config.model.max_length, config.data.too_long == "cut"
-    sources = source_ids([a for a, _ in pairs], tokenizers, config.task == "classification")
-    if config.task == "classification":
-        targets = [[tokenizers.label_id(label)] for _, label in pairs]
-    elif config.data.objective == "span_corruption":
-        targets = [[EOS] for _ in pairs]
-    else:
-        targets = [[*ids, EOS] for ids in tokenizers.target.encode_batch([b for _, b in pairs])]
-    kept = [(shorten(a, limit), shorten(b, limit)) for a, b in zip(sources, targets, strict=True)
-            if cut or max(len(a), len(b)) <= limit]
-    return _as_corpus([np.asarray(a) for a, _ in kept], [np.asarray(b) for _, b in kept])
 
 
 def _assumed(config: RunConfig, reason: str) -> Workload:
@@ -184,20 +167,11 @@ def _assumed(config: RunConfig, reason: str) -> Workload:
     else:
         targets = np.maximum(2, lengths // 4) if config.data.objective == "span_corruption" else lengths
     size = config.tokenizer.vocab_size
-    corpus = _as_corpus([np.full(n, EOS) for n in lengths], [np.full(n, 0 if classes else EOS) for n in targets])
+    corpus = corpus_of([np.full(n, EOS) for n in lengths], [np.full(n, 0 if classes else EOS) for n in targets])
     told = (f"{reason}: sentences are taken to have {typical} tokens on average, the longest {lengths.max()}",
             f"the vocabulary has {size:,} tokens, as tokenizer.vocab_size says",
             *((f"there are {classes} labels",) if classes else ()))
     return Workload(corpus, None, size, size, config.tokenizer.shared and not classes, classes, told)
-
-
-def _as_corpus(sources: list[NDArray[np.int64]], targets: list[NDArray[np.int64]]) -> Corpus:
-    return Corpus(_sequences(sources), _sequences(targets), Report(0, 0, 0, 0, 0, 0))
-
-
-def _sequences(rows: list[NDArray[np.int64]]) -> Sequences:
-    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return Sequences(np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.int32), offsets)
 
 
 def with_batch(config: RunConfig, size: int) -> RunConfig:
