@@ -65,20 +65,22 @@ class TestRunFolder:
         assert found["run"]["whole"] == found["run"]["checkpoints"] > 1
         assert sorted(run.rglob("*")) == before
 
-    @pytest.mark.parametrize(("pointer", "severity"), [("last", "broken"), (None, "warning")])
-    def test_a_damaged_checkpoint(self, cli: Any, copy: Path, pointer: str | None, severity: str) -> None:
+    @pytest.mark.parametrize(("pointer", "file", "severity"), [
+        ("last", "model", "broken"), ("last", "optimizer", "warning"), (None, "model", "warning")])
+    def test_a_damaged_checkpoint(self, cli: Any, copy: Path, pointer: str | None, file: str, severity: str) -> None:
+        """One in use that cannot be loaded breaks the run; without whole moments it is only not gone on from."""
         used = {json.loads((copy / f"{name}.json").read_text())["checkpoint"] for name in ("best", "last")}
         name = json.loads((copy / f"{pointer}.json").read_text())["checkpoint"] if pointer else sorted(
             path.name for path in (copy / "checkpoints").iterdir() if path.name not in used)[0]
-        file = copy / "checkpoints" / name / "model.safetensors"
-        content = bytearray(file.read_bytes())
+        path = copy / "checkpoints" / name / f"{file}.safetensors"
+        content = bytearray(path.read_bytes())
         content[-1] ^= 1
-        file.write_bytes(content)
+        path.write_bytes(content)
         code, found = report(cli, copy)
         assert "checkpoint" in kinds(found, severity)
         assert code == (3 if severity == "broken" else 0)
         (finding,) = [f for f in found["findings"] if f["kind"] == "checkpoint"]
-        assert finding["examples"][0]["place"] == str(file)
+        assert finding["examples"][0]["place"] == str(path)
 
     def test_a_pointer_to_nothing_and_a_damaged_tokenizer(self, cli: Any, copy: Path) -> None:
         (copy / "best.json").write_text('{"checkpoint": "step-00000099"}')

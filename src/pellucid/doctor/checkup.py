@@ -16,10 +16,10 @@ from pellucid.doctor.finding import SEVERITIES, Example, Finding
 from pellucid.doctor.machine import look_around
 from pellucid.doctor.questions import examine_questions
 from pellucid.errors import CheckpointError, ConfigError, DataError
-from pellucid.files import check_folder, read_json
+from pellucid.files import check_folder, checked_sha256, read_json
 from pellucid.model.build import check
 from pellucid.runs.folder import has_begun, read_config, tokenizer_options
-from pellucid.runs.format import AVERAGE
+from pellucid.runs.format import AVERAGE, WEIGHTS
 from pellucid.runs.slim import MARK
 from pellucid.train.journal import read_metrics
 from pellucid.train.unseen import check_unseen
@@ -124,7 +124,7 @@ def check_run(run: Path, splits: dict[str, Pairs],
             check_folder(folder)
             whole.append(folder.name)
         except CheckpointError as error:
-            found.append(_damaged("checkpoint", error, folder.name in pointers.values()))
+            found.append(_damaged("checkpoint", error, folder.name in pointers.values() and not _has_weights(folder)))
     for name, checkpoint in pointers.items():
         if folders and checkpoint not in [folder.name for folder in folders]:
             found.append(Finding("pointer", "broken", _WHERE, f"{name}.json names no checkpoint that is there",
@@ -149,6 +149,15 @@ def _pointed_to(path: Path) -> str | None:
     except CheckpointError:
         return None
     return str(value.get("checkpoint")) if isinstance(value, dict) else None
+
+
+def _has_weights(checkpoint: Path) -> bool:
+    """Whether the weights are whole, which are all that a run in use reads."""
+    try:
+        checked_sha256(checkpoint, WEIGHTS, anew=True)
+    except CheckpointError:
+        return False
+    return True
 
 
 def _damaged(kind: str, error: CheckpointError, is_used: bool = True) -> Finding:
