@@ -37,7 +37,7 @@ class Serve:
     api_keys: Path | None = None
     """a file of keys, one a line; whoever asks must give one"""
     characters: int = 5000
-    """the most that a text may have; 0 takes this limit away, and those below"""
+    """the most that a text may have; 0 takes this limit away, as it does each of those below"""
     texts: int = 128
     """the most that a request may have"""
     requests_per_minute: int = 600

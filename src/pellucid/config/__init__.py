@@ -189,7 +189,7 @@ class TrainConfig:
     clip_norm: float | None = 1.0
     accumulate: int = 1
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    kernels: Literal["auto", "plain"] = "auto"  # auto: C++ kernels on a CPU with a compiler; plain: torch's own alone
+    kernels: Literal["auto", "plain"] = "auto"  # auto: C++ on a CPU, Triton on a GPU; plain: torch alone
     workers: int | None = None  # processes that share an update on a CPU; null: as many as torch would take threads
     shard: int = 1  # under torchrun: how many ranks divide weights, gradients and moments; 1: each has all of them
     timeout: float = 600.0  # under torchrun: seconds until a rank that does not answer is taken for gone

@@ -1,5 +1,5 @@
 """A word in pieces that are drawn: BPE-dropout (Provilkov et al. 2020, algorithm 1) and the segmentations of a unigram
-model (Kudo 2018, section 3.2).
+model (Kudo 2018, sections 3.2 and 3.3).
 
 SentencePiece draws, too, and from version 0.2.2 on otherwise in each process, whatever its seed; a run that is resumed
 would learn from other pieces. These follow from the generator that is passed in, and from nothing else.

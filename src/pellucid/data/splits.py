@@ -181,7 +181,8 @@ def check_splits(splits: dict[str, Pairs], run_folder: Path) -> None:
     """
     path = run_folder / RECORD
     if path.exists() and any(pairs.known is None for pairs in splits.values()):
-        raise CheckpointError("data.json is damaged", where=str(path), fix="remove it: it is written anew")
+        raise CheckpointError("data.json is damaged", where=str(path),
+                              fix="put it back; where no share is set aside, remove it, and it is written anew")
     for pairs in splits.values():
         pairs.check()
 

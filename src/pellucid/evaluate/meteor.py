@@ -1,9 +1,9 @@
 """METEOR: words aligned exactly, then by stem; weighted mean of precision and recall, less a penalty for broken order.
 
 ``F = P·R / (α·P + (1−α)·R)``, ``METEOR = F · (1 − γ·(chunks / matches)^β)`` with α 0.9, β 3, γ 0.5: Lavie and Agarwal
-(2007), "METEOR: An Automatic Metric for MT Evaluation with High Levels of Correlation with Human Judgments", without
-its synonym stage, which needs WordNet. The stems are English: text of another language is matched exactly, without
-them. Reported as ``METEOR(exact+stem)`` or ``METEOR(exact)``.
+(2007), "METEOR: An Automatic Metric for MT Evaluation with High Levels of Correlation with Human Judgments", with the
+values of Banerjee and Lavie (2005), without the synonym stage, which needs WordNet. The stems are English: text of
+another language is matched exactly, without them. Reported as ``METEOR(exact+stem)`` or ``METEOR(exact)``.
 """
 
 from collections import defaultdict

@@ -24,8 +24,8 @@ static inline void put(bf16 *p, float v) {  // round to nearest, ties to even; N
     *p = (bf16)(((u & 0x7fffffff) > 0x7f800000 ? u | 0x400000 : rounded) >> 16);
 }
 
-// e^x to about 2e-7; 0 far below, infinity above 88.7. 2^n · 2^f with 0 ≤ f < 1, 2^f by the nearest polynomial of
-// degree 5.
+// e^x, relatively to 2e-7 near 0 and 4e-6 at -80; 2^-126 far below, infinity above 88.7. 2^n · 2^f with 0 ≤ f < 1, 2^f
+// by the nearest polynomial of degree 5.
 template <class F> static inline F power_of_two(F f) {
     F p = 1.86712801e-3f * f + 9.01704157e-3f;
     p = p * f + 5.57998990e-2f;

@@ -1,7 +1,7 @@
 // Threads of our own: C++'s, so that kernels need no other library, on any system and beside any other threads.
 //
 // Who waits spins for a moment and then yields its processor, so that a busy neighbour costs what it uses and no more.
-// Work is dealt out in a fixed way; what is computed never depends on the number of threads.
+// What is computed never depends on the number of threads.
 
 #pragma once
 #include "numbers.h"

@@ -1,8 +1,8 @@
 // Passes over memory that torch makes one at a time, made at once. Each function is an equation of the Python file
 // named above it, and is tested equal to it; matrix products stay with torch.
 //
-// T is bf16 or float; arithmetic is in float. Rows are shared among threads in a way that does not depend on their
-// number, so results do not either. A function returns nothing and cannot fail: callers check shapes.
+// T is bf16 or float; arithmetic is in float. Sums are made by rows, or by blocks that do not depend on the number of
+// threads, so results do not either. A function returns nothing and cannot fail: callers check shapes.
 
 #include "parallel.h"
 #include <vector>

@@ -1,6 +1,8 @@
 r"""The position-wise feed-forward layer, equation (2), section 3.3, and its gated variants.
 
-.. math:: \mathrm{FFN}(x) = \max(0, xW_1 + b_1) W_2 + b_2, \qquad \mathrm{GLU}(x) = \big(g(xW_g) \odot xW_1\big) W_2
+.. math:: \mathrm{FFN}(x) = \max(0, xW_1 + b_1) W_2 + b_2
+
+.. math:: \mathrm{GLU}(x) = \big(g(xW_g + b_g) \odot (xW_1 + b_1)\big) W_2 + b_2
 """
 
 from collections.abc import Callable
@@ -34,8 +36,8 @@ class FeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """(activation(x W_g) ⊙ x W₁) W₂ (Shazeer 2020): SwiGLU, GEGLU. The inner width is ⅔ of `d_ff`, so that its three
-    matrices hold as many parameters as the two of `FeedForward`."""
+    """(activation(x W_g + b_g) ⊙ (x W₁ + b₁)) W₂ + b₂: SwiGLU, GEGLU (Shazeer 2020, without b). The inner width is ⅔ of
+    `d_ff`, so that its three matrices hold as many parameters as the two of `FeedForward`."""
 
     def __init__(self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor], dropout: float) -> None:
         super().__init__()

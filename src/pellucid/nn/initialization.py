@@ -1,7 +1,8 @@
 r"""Initial weights: Xavier-uniform matrices (Glorot and Bengio 2010), :math:`U(\pm g\sqrt{6/(n_{in}+n_{out})})`;
 embeddings :math:`N(0, 1/D)`, so that √D·E[x] has variance 1; learned positions with the variance ½ that sinusoids have;
-biases of projections 0. The rest stays as its class makes it: gains 1, the biases of norms, of positions and of the
-output 0. Modules that are not pellucid's draw by their own ``reset_parameters``, where they have it.
+T5's tables as matrices; biases of projections 0. The rest stays as its class makes it: gains 1, the biases of norms, of
+Transformer-XL's positions and of the output 0. Modules that are not pellucid's draw by their own ``reset_parameters``,
+where they have it.
 
 Each parameter draws from a generator of its own, seeded by the run's seed and the parameter's name: adding or removing
 a part never changes how another one starts.

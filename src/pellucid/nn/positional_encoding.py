@@ -144,7 +144,8 @@ def alibi_slopes(n_heads: int) -> list[float]:
 
 class T5Position(Position):
     """T5's relative bias (Raffel et al. 2020, section 2.1): a learned number for each head and bucket of distances;
-    exact buckets near, logarithmic ones up to 128, the last one beyond. One table for each attention layer.
+    exact buckets near, logarithmic ones up to 128, the last one beyond. One table for each attention layer, as
+    UMT5 has it; T5's layers share one.
 
     Args:
         bidirectional: half of the buckets are for keys after the query; else all are for keys up to it.

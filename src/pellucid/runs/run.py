@@ -92,7 +92,7 @@ class Run:
             scores: false lets greedy search leave out the sums that scores need, and say NaN for them.
 
         Raises:
-            ConfigError: the run is a classifier.
+            ConfigError: the run is a classifier or a reader.
             TypeError: no list of texts.
             ValueError: an option out of range.
         """
@@ -183,7 +183,7 @@ class Run:
             first: the number of the first source, for warnings.
 
         Raises:
-            ConfigError: the run is a classifier.
+            ConfigError: the run is a classifier or a reader.
             TypeError: no lists of texts.
             DataError: a target goes on where learned positions end.
             ValueError: not as many targets as sources.

@@ -108,7 +108,7 @@ class ShardFolder:
         """Whether the output of a shard is there, and made of the shard as it is now.
 
         Raises:
-            DataError: the output is another than was written, or the shard cannot be read.
+            DataError: the output has another size than was written, or the shard cannot be read.
         """
         place, output = self._record_of(name), self.output_of(name)
         try:

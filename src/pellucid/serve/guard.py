@@ -133,8 +133,8 @@ def _first(body: bytes, receive: Receive) -> Receive:
 def _check_sender(scope: Scope, headers: Headers, is_private: bool) -> None:
     """Refuses requests that a browser makes for a page of somebody else, who has it open.
 
-    Such a page may send what a form can send, which `Sec-Fetch-Site` or `Origin` tells (Fetch, sections 2.2.7 and
-    3.1); or it has a name of its own lead to this machine (DNS rebinding), which `Host` tells.
+    Such a page may send what a form can send, which `Sec-Fetch-Site` (W3C, Fetch Metadata Request Headers) or `Origin`
+    (WHATWG, Fetch) tells; or it has a name of its own lead to this machine (DNS rebinding), which `Host` tells.
 
     Args:
         is_private: only this machine is to be answered, whoever asks.

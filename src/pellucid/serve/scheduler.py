@@ -1,10 +1,11 @@
 """A few threads beside the event loop decode; texts that wait for the same run and options join one batch.
 
 Each thread takes its share of what waits, and searches on one processor: none waits for another, and while one is
-between two batches the others decode. A batch is at most some 50 ms of predicted work (`BATCH_SECONDS`). So nothing in
-the kernels need know of cancelling, fairness or draining: between two batches a request that has gone, or is late, is
-left out, and each that waits gives one text in its turn, however many it has. Who would wait too long, as is predicted,
-is refused at once (`Busy`): by those turns, so that a request of many texts is no reason to refuse one of few.
+between two batches the others decode. A batch is some 50 ms of predicted work (`BATCH_SECONDS`), or eight texts where
+those take longer, up to half a second. So nothing in the kernels need know of cancelling, fairness or draining: between
+two batches a request that has gone, or is late, is left out, and each that waits gives one text in its turn, however
+many it has. Who would wait too long, as is predicted, is refused at once (`Busy`): by those turns, so that a request of
+many texts is no reason to refuse one of few.
 """
 
 from __future__ import annotations

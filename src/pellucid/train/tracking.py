@@ -58,7 +58,7 @@ class Tracker:
 
 
 def scalars(event: Event) -> dict[str, float]:
-    """The numbers of an event by the names that trackers show: ``train/loss``, ``train/gradient_norms/encoder``."""
+    """The numbers of an event as trackers show them: ``train/loss``, ``train/gradient_norms/encoder.closing_norm``."""
     found: dict[str, float] = {}
     for key, value in event.items():
         if isinstance(value, Mapping):
