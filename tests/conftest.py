@@ -9,11 +9,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from tests.hanging import noticed
+
+if TYPE_CHECKING:
+    import torch
 
 MEMORY = Path("/dev/shm")
 if "TMPDIR" not in os.environ and MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
@@ -187,6 +190,16 @@ def compiled_kernels() -> Iterator[None]:
     load_kernels()
     yield
     use_kernels(torch.device("cpu"), False)
+
+
+@pytest.fixture(params=["float64", "float16", "bfloat16"])
+def default_type(request: pytest.FixtureRequest) -> Iterator[torch.dtype]:
+    """What torch makes without being told a type is not fp32."""
+    import torch
+
+    torch.set_default_dtype(getattr(torch, request.param))
+    yield torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
 
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}

@@ -3,7 +3,9 @@
 Weights, sums of gradients, norms and the optimizer stay fp32.
 """
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import torch
 
@@ -39,3 +41,14 @@ def resolve(precision: str, device: torch.device) -> str:
 def products_in(precision: str, device: torch.device) -> torch.autocast:
     """A context in which matrix products run in `precision`."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+
+
+@contextlib.contextmanager
+def made_in_fp32() -> Iterator[None]:
+    """A context in which weights are made in fp32, whatever torch's default type is."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(default)

@@ -25,6 +25,7 @@ from pellucid.data.source_ids import source_ids
 from pellucid.data.tokenizers.interface import BOS
 from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
 from pellucid.nn.dropout import Dropout
+from pellucid.precision import made_in_fp32
 from pellucid.runs.checkpoint import load_weights
 from pellucid.runs.run import Run
 from pellucid.train import train as train_run
@@ -103,6 +104,26 @@ def test_a_text_generated_greedily_scores_what_the_search_said(copy: Run) -> Non
     assert checked
     with pytest.raises(ValueError, match="3 sources and 2 targets"):
         copy.score(texts, texts[:2])
+
+
+@pytest.mark.usefixtures("default_type")
+def test_a_run_answers_as_in_fp32_whatever_torchs_default_type_is(trained: dict[str, Path]) -> None:
+    texts = ["1 2 3", "4 1 5 5 2"]
+    options = pellucid.DecodeConfig(beam_size=3, max_length=8, precision="fp32")
+    with made_in_fp32():
+        fp32 = pellucid.load(trained["copy"])
+        expected = fp32.score(texts, texts), fp32.generate(texts, options=options)
+    held, kept = pellucid.load(trained["copy"]), pellucid.load(trained["copy"])
+    assert {parameter.dtype for parameter in held.model.parameters()} == {torch.float32}
+    for run in (held, kept):
+        assert (run.score(texts, texts), run.generate(texts, options=options)) == expected
+
+
+@pytest.mark.usefixtures("default_type")
+def test_a_run_is_trained_in_fp32_whatever_torchs_default_type_is(trained: dict[str, Path], tmp_path: Path) -> None:
+    train_run.train(from_mapping(BASE), tmp_path / "copy", Reporter(io.StringIO()))
+    ours, theirs = (pellucid.load(folder).model.state_dict() for folder in (tmp_path / "copy", trained["copy"]))
+    assert all(value.equal(theirs[name]) and value.dtype == torch.float32 for name, value in ours.items())
 
 
 def test_a_long_source_is_cut_alike_to_generate_and_to_score(copy: Run) -> None:

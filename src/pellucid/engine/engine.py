@@ -187,7 +187,7 @@ class Places:
 
     def __init__(self, position: Position, width: int) -> None:
         self.position = copy.deepcopy(position)  # as it is now
-        self.table = torch.empty(0, width)
+        self.table = torch.empty(0, width, dtype=torch.float32)
 
     @property
     def limit(self) -> float:
@@ -199,7 +199,7 @@ class Places:
         table = self.table
         if len(table) < count:
             end = int(min(-(-count // _AT_ONCE) * _AT_ONCE, max(count, self.limit)))
-            new = [self.position.embed(torch.zeros(1, len(places), table.shape[1]), places)[0]
+            new = [self.position.embed(table.new_zeros(1, len(places), table.shape[1]), places)[0]
                    for places in torch.split(torch.arange(len(table), end), _AT_ONCE)]
             self.table = table = torch.cat([table, *new]).detach()
         return table[:count]

@@ -37,7 +37,7 @@ def turns(position: RotaryPosition) -> Table:
 def biases(position: Position, heads: int, width: int, looks_ahead: bool) -> Table | None:
     """[H, columns], what the position adds to scores q · k of heads so wide, whatever the query; None if nothing."""
     position = copy.deepcopy(position).float()
-    nothing = torch.zeros(1, heads, 1, width)
+    nothing = torch.zeros(1, heads, 1, width, dtype=torch.float32)
 
     def of(positions: int) -> Tensor:
         keys = torch.arange(_columns(positions, looks_ahead))

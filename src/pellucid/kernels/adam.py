@@ -18,7 +18,7 @@ def clip(gradients: list[Tensor], most: float) -> Tensor:
         if gradients:
             torch._foreach_mul_(gradients, (most / (length + 1e-6)).clamp(max=1.0))
         return length
-    norm = torch.empty(())
+    norm = gradients[0].new_empty(())
     _call("clip_float", [calls.addresses(gradients), _sizes(gradients)], len(gradients), most, calls.address(norm))
     return norm
 

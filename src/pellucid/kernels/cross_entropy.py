@@ -97,7 +97,7 @@ def add_rows(matrix: Tensor, places: Tensor, rows: Tensor, factor: float) -> Non
 def _exponentials(logits: Tensor, targets: Tensor, wide: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """e = exp(logits - max) as `logits` [N, V] are typed, then Σ_v e, max and each target's logit: [N], in `wide`."""
     if calls.serve(logits):
-        highest, z, truth = torch.empty(3, len(logits)).unbind()
+        highest, z, truth = logits.new_empty(3, len(logits), dtype=torch.float32).unbind()
         calls.run("exponentiate", logits.dtype, logits, targets, highest, z, truth, *logits.shape)
         return logits, z, highest, truth
     return (gpu.fused(_plain) if gpu.fuses(logits) else _plain)(logits, targets, wide)

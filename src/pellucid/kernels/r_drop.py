@@ -66,7 +66,7 @@ def _by_logits(logits: Tensor, targets: Tensor, alpha: float, wide: torch.dtype)
     """The gradient by the logits of both passes [2, n, V], without the part of the truth, as they are typed; then of
     each target, in `wide`, the sum of its two log-probabilities, that of all tokens, and KL(p‖q) + KL(q‖p): [n]."""
     if calls.serve(logits):
-        truth, all_tokens, divergence = torch.empty(3, len(targets)).unbind()
+        truth, all_tokens, divergence = logits.new_empty(3, len(targets), dtype=torch.float32).unbind()
         calls.run("r_drop", logits.dtype, logits, targets, truth, all_tokens, divergence, alpha, *logits.shape[1:])
         return logits, truth, all_tokens, divergence
     return (gpu.fused(_plain) if gpu.fuses(logits) else _plain)(logits, targets, alpha, wide)

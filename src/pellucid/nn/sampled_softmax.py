@@ -45,8 +45,8 @@ def sampled_words(hidden: Tensor, weight: Tensor, targets: Tensor, count: int) -
     if count >= vocabulary:
         return hidden, weight, targets
     is_target = targets.new_zeros(vocabulary, dtype=torch.bool).index_fill(0, targets, True)
-    keys = torch.rand(vocabulary, device=weight.device)
-    before = 3 - torch.arange(vocabulary, device=weight.device) / vocabulary  # targets come first, and in their order
+    keys = torch.rand(vocabulary, dtype=torch.float32, device=weight.device)
+    before = 3 - torch.arange(vocabulary, device=weight.device).float() / vocabulary  # targets first, in their order
     best, words = torch.where(is_target, before, keys).topk(count)
     number = is_target.sum().double()
     added = torch.where(best > 1, 0.0, ((vocabulary - number) / (count - number)).log()).to(weight.dtype)

@@ -225,15 +225,17 @@ class Run:
 
 
 def build_model(config: RunConfig, tokenizers: Tokenizers, seed: int) -> Transformer | Classifier | Reader:
-    """The model of a configuration, with its initial weights."""
+    """The model of a configuration, with its initial weights, in fp32."""
     from pellucid.model.build import build, build_classifier, build_reader
     from pellucid.model.fusion import FusionTransformer
+    from pellucid.precision import made_in_fp32
 
-    if config.task == "reading":
-        return build_reader(config.model, tokenizers.source.size, separator=EOS, unknown=UNK, seed=seed)
-    if config.task == "classification":
-        return build_classifier(config.model, tokenizers.source.size, len(tokenizers.labels), seed=seed)
-    plain = build(config.model, tokenizers.source.size, tokenizers.target.size, shared=tokenizers.shared, seed=seed)
+    with made_in_fp32():
+        if config.task == "reading":
+            return build_reader(config.model, tokenizers.source.size, separator=EOS, unknown=UNK, seed=seed)
+        if config.task == "classification":
+            return build_classifier(config.model, tokenizers.source.size, len(tokenizers.labels), seed=seed)
+        plain = build(config.model, tokenizers.source.size, tokenizers.target.size, shared=tokenizers.shared, seed=seed)
     return FusionTransformer(plain, EOS) if config.retrieval.is_on else plain
 
 

@@ -48,7 +48,7 @@ def _is_simple(logits: Tensor, live: Rows, rules: Rules, count: int) -> bool:
 
 def _in_one_pass(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
     forbidden = _forbidden(live, rules)
-    values = torch.empty(len(logits), count, device="cpu")
+    values = torch.empty(len(logits), count, dtype=torch.float32, device="cpu")
     ids = torch.empty(len(logits), count, dtype=torch.int64, device="cpu")
     logits = logits.contiguous()
     calls.run("rank", logits.dtype, logits, values, ids, *logits.shape, count, forbidden, len(forbidden))
