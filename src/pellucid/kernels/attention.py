@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls, gpu
 
@@ -173,7 +172,7 @@ class _ByHeads(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @calls.first_order
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, lengths = context.saved_tensors
         upstream = upstream if upstream.stride(-1) == 1 else upstream.contiguous()
@@ -197,7 +196,7 @@ class _ByRows(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @calls.first_order
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, lengths = context.saved_tensors
         gradients = [like(t) for t in (q, k, v)]

@@ -12,12 +12,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+Gradients = TypeVar("Gradients")
 FLOATS = frozenset({torch.float32, torch.bfloat16, torch.float16})
 SUFFIX = {torch.bfloat16: "bf16", torch.float32: "float"}
 _functions: Mapping[str, Callable[..., Any]] = {}  # that serve now
@@ -96,6 +97,20 @@ def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     """What `function` makes of its arguments."""
     out: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
     return out
+
+
+def first_order(backward: Callable[[Any, Tensor], Gradients]) -> Callable[[Any, Tensor], Gradients]:
+    """A backward pass that has no derivative, and refuses where one may be asked for. Torch's `once_differentiable`
+    would be left out of a sum of gradients by inputs that are named, and nobody told."""
+
+    @functools.wraps(backward)
+    def refusing(context: Any, upstream: Tensor) -> Gradients:
+        if torch.is_grad_enabled():
+            raise RuntimeError("what is computed fast has no gradients of gradients (create_graph=True); the equations "
+                               "have them, which are computed as they are written in float64: model.double()")
+        return backward(context, upstream)
+
+    return refusing
 
 
 def run(name: str, dtype: torch.dtype, *arguments: Any) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls
 
@@ -26,7 +25,6 @@ class _ChosenRows(torch.autograd.Function):
         return x.index_select(0, places)
 
     @staticmethod
-    @once_differentiable
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         (chosen,) = context.saved_tensors
         number = (chosen.cumsum(0) - 1).clamp(min=0)  # of each row among those that are chosen

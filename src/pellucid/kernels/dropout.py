@@ -6,7 +6,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls
 
@@ -71,7 +70,7 @@ class _Drop(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @calls.first_order
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor, None]:
         upstream = upstream.contiguous()
         out = torch.empty_like(upstream)
@@ -91,7 +90,7 @@ class _AddDropped(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @calls.first_order
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None]:
         dense = upstream.contiguous()
         out = torch.empty_like(dense, dtype=context.dtype)

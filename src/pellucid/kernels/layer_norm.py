@@ -5,7 +5,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls
 
@@ -49,7 +48,7 @@ class _LayerNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @calls.first_order
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         x, gain, statistics = context.saved_tensors
         upstream = upstream.contiguous()

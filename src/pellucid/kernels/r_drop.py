@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls, gpu
 from pellucid.kernels.cross_entropy import CHUNK_BYTES, add_rows, fit
@@ -54,7 +53,7 @@ class _LinearRDrop(torch.autograd.Function):
         return total
 
     @staticmethod
-    @once_differentiable
+    @calls.first_order
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         by_hidden, by_weight = context.saved_tensors
         needed = context.needs_input_grad

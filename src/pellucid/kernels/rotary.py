@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from pellucid.kernels import calls
 from pellucid.kernels.attention import heads_of, like, sizes_of
@@ -36,7 +35,7 @@ class _Turn(torch.autograd.Function):
         return _turned(heads, tables, heads.new_empty(heads.shape))
 
     @staticmethod
-    @once_differentiable
+    @calls.first_order
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor, None]:
         (tables,) = context.saved_tensors
         back = tables * tables.new_tensor([[1.0], [-1.0]])
