@@ -100,6 +100,9 @@ def test_a_copy_in_bf16_leaves_the_model_as_it_is() -> None:
     assert made.output.weight.dtype == torch.bfloat16
     assert made.target_embedding.weight.dtype == torch.float32
     assert torch.equal(made.output.weight.float(), model.output.weight.bfloat16().float())
+    other = torch.nn.Linear(SMALL.d_model, 30)
+    model.register_module("output", other)
+    assert torch.equal(in_bf16(model).get_parameter("output.bias"), other.bias.bfloat16())
 
 
 def test_steps_are_tried_before_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,16 @@ def test_a_tied_matrix_gets_the_gradient_of_all_its_uses() -> None:
     assert gradient.abs().sum(-1).gt(0).all()  # every row is a logit, and four of them are inputs too
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_another_output_is_called(tied: bool) -> None:
+    model = build(ModelConfig(d_model=8, n_heads=2, d_ff=8, tie_embeddings=tied), V, V).eval()
+    hidden = torch.randn(2, 3, 8)
+    torch.testing.assert_close(model.logits(hidden), hidden @ model.output.weight.T)
+    other = torch.nn.Linear(8, V)
+    model.register_module("output", other)
+    assert torch.equal(model.logits(hidden), other(hidden))
+
+
 def test_the_loss_is_the_cross_entropy_of_the_logits(dtype: torch.dtype, small: ModelConfig) -> None:
     model = build(small, V, V).to(dtype)
     source, target = torch.randint(V, (3, 4)), torch.randint(V, (3, 6))

@@ -16,7 +16,10 @@ def test_rows_times_the_root_of_the_width(dtype: torch.dtype) -> None:
 
 
 def test_the_output_projection_has_the_shape_of_an_embedding() -> None:
-    assert OutputProjection(3, 4).weight.shape == Embedding(3, 4).weight.shape == (3, 4)
+    projection = OutputProjection(3, 4)
+    assert projection.weight.shape == Embedding(3, 4).weight.shape == (3, 4)
+    projection.weight.data.normal_()
+    assert torch.equal(projection(torch.eye(4)), projection.weight.T)
 
 
 def test_what_is_silent_is_left_out_and_targets_are_numbered_as_what_remains(dtype: torch.dtype) -> None:

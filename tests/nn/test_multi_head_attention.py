@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pellucid.kernels import joint
 from pellucid.nn.attention_pattern import AttentionPattern, causal, full, padding, window
 from pellucid.nn.key_value_cache import KeyValueCache
 from pellucid.nn.linear_attention import LinearAttention
@@ -185,6 +186,58 @@ def test_no_rows_and_no_queries_give_nothing(dtype: torch.dtype) -> None:
     for rows, queries in ((0, 3), (2, 0)):
         x, memory = torch.randn(rows, queries, D, dtype=dtype), torch.randn(rows, 5, D, dtype=dtype)
         assert attention(x, memory, full(torch.arange(queries), torch.arange(5))).shape == (rows, queries, D)
+
+
+class Louder(nn.Linear):
+    """Three times an nn.Linear."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 3 * super().forward(x)
+
+
+def of_louder(attention: MultiHeadAttention, name: str) -> None:
+    linear = getattr(attention, name)
+    louder = Louder(D, D)
+    louder.load_state_dict(linear.state_dict())
+    setattr(attention, name, louder)
+
+
+CHANGES: dict[str, Callable[[MultiHeadAttention, str], object]] = {
+    "subclass": of_louder,
+    "wrapper": lambda attention, name: setattr(attention, name, nn.Sequential(getattr(attention, name), nn.Tanh())),
+    "hook": lambda attention, name: getattr(attention, name).register_forward_hook(lambda linear, x, y: 3 * y),
+    "hook before": lambda attention, name: getattr(attention, name).register_forward_pre_hook(
+        lambda linear, x: (3 * x[0],)),
+    "own forward": lambda attention, name: setattr(getattr(attention, name), "forward", torch.tanh),
+    "no bias": lambda attention, name: getattr(attention, name).register_parameter("bias", None)}
+
+
+@pytest.mark.parametrize("name", ["query", "key", "value"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_projection_that_somebody_changed_does_what_it_does_now(change: str, name: str, close: Close,
+                                                                  randomize: Randomize) -> None:
+    attention = MultiHeadAttention(D, H, NoPosition(), ScaledDotProductAttention())
+    randomize(attention)
+    x, places = torch.randn(2, 5, D), torch.arange(5)
+    CHANGES[change](attention, name)
+    q, k, v = (each(x).unflatten(2, (H, D // H)).transpose(1, 2)
+               for each in (attention.query, attention.key, attention.value))
+    mixed = attention.function(q, k, v, full(places, places), None)
+    close(attention(x, x, full(places, places)), attention.output(mixed.transpose(1, 2).flatten(2)))
+
+
+def test_projections_are_one_product_unless_somebody_watches_them(close: Close) -> None:
+    attention, x = MultiHeadAttention(D, H, NoPosition(), ScaledDotProductAttention()), torch.randn(2, 5, D)
+    projections = attention.query, attention.key, attention.value
+    assert joint.serves(x, projections)
+    for ours, each in zip(joint.project(x, projections), projections, strict=True):
+        close(ours, each(x))
+    seen: list[nn.Module] = []
+    with nn.modules.module.register_module_forward_hook(lambda module, x, y: seen.append(module)):
+        attention(x, x, full(torch.arange(5), torch.arange(5)))
+    assert {*projections} < {*seen}
+    attention.key.register_full_backward_hook(lambda module, into, out: seen.append(module))
+    assert not joint.serves(x, projections)
 
 
 def test_a_width_that_heads_cannot_share_is_refused() -> None:

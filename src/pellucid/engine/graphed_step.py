@@ -24,7 +24,7 @@ from pellucid.kernels.gpu import Launch, first_line, recorder
 from pellucid.model.decoder import LayerCache
 from pellucid.model.stepper import TransformerStep, evaluating
 from pellucid.model.transformer import Transformer
-from pellucid.nn.embeddings import OutputProjection
+from pellucid.nn.embeddings import Embedding, OutputProjection
 from pellucid.nn.key_value_cache import KeyValueCache
 from pellucid.nn.linear_attention import LinearAttention
 from pellucid.nn.positional_encoding import LearnedPosition
@@ -250,9 +250,10 @@ def in_bf16(model: Transformer) -> Transformer:
     for module in made.modules():
         if isinstance(module, nn.Linear):
             module.bfloat16()
-    weight = made.output.weight
-    made.output = OutputProjection(*weight.shape).bfloat16()
-    made.output.weight = nn.Parameter(weight.detach().bfloat16(), requires_grad=False)
+    if isinstance(made.output, Embedding | OutputProjection):
+        weight = made.output.weight
+        made.output = OutputProjection(*weight.shape).bfloat16()
+        made.output.weight = nn.Parameter(weight.detach().bfloat16(), requires_grad=False)
     return made
 
 

@@ -47,7 +47,7 @@ _CONNECTION: dict[str, _Kinds] = {"norm": _NORM, "dropout": (Dropout,)}
 _PROJECTIONS: dict[str, _Kinds] = {"inner": (nn.Linear,), "outer": (nn.Linear,), "dropout": (Dropout,)}
 _PARTS: dict[type[nn.Module], dict[str, _Kinds]] = {
     Transformer: {"encoder": (Encoder,), "decoder": (Decoder,), "source_embedding": (Embedding,),
-                  "target_embedding": (Embedding,), "output": (Embedding, OutputProjection, nn.Linear),
+                  "target_embedding": (Embedding,), "output": (Embedding, OutputProjection),
                   "output_bias": (NoOutputBias, OutputBias)},
     Encoder: _STACK | {"layers": (EncoderLayer,)},
     Decoder: _STACK | {"layers": (DecoderLayer,)},

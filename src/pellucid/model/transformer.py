@@ -93,8 +93,10 @@ class Transformer(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Hidden states [..., D] → logits [..., V]."""
-        logits: Tensor = self.output_bias(nn.functional.linear(hidden, self.output.weight))
-        return logits
+        is_tied = isinstance(self.output, Embedding)
+        logits: Tensor = nn.functional.linear(hidden, self.output.weight) if is_tied else self.output(hidden)
+        biased: Tensor = self.output_bias(logits)
+        return biased
 
     def start(self, source: Tensor, real_source: Tensor | None = None) -> DecodingState:
         """Encodes source ids [B, S]: the state before the first target token, cross-attention projected once."""

@@ -78,3 +78,7 @@ class OutputProjection(nn.Module):
     def __init__(self, vocabulary: int, d_model: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(vocabulary, d_model))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Hidden states [..., D] → [..., V]"""
+        return F.linear(hidden, self.weight)

@@ -4,10 +4,9 @@ r"""Multi-head attention, section 3.2.2.
           \mathrm{head}_i = \mathrm{Attention}(Q W_i^Q, K W_i^K, V W_i^V)
 """
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pellucid.kernels import joint
 from pellucid.nn.attention_pattern import AttentionPattern
 from pellucid.nn.key_value_cache import KeyValueCache
 from pellucid.nn.linear_attention import LinearAttention
@@ -78,12 +77,7 @@ class MultiHeadAttention(nn.Module):
         return KeyValueCache((self.position.rotate(k, positions), v))
 
     def _heads(self, x: Tensor, *projections: nn.Linear) -> tuple[Tensor, ...]:
-        """Each projection of x [B, T, D], split into heads [B, H, T, width]; one matrix product for all of them."""
-        weight = projections[0].weight if len(projections) == 1 else torch.cat([p.weight for p in projections])
-        biases: list[Tensor] = [p.bias for p in projections if p.bias is not None]  # all of them have one, or none
-        bias = torch.cat(biases) if len(biases) > 1 else next(iter(biases), None)
-        joint = F.linear(x, weight, bias)  # [B, T, the widths of all]
-        widths = [p.out_features for p in projections]
-        parts = torch.split_with_sizes(joint, widths, dim=2)
-        return tuple(part.view(*x.shape[:2], self.n_heads, width // self.n_heads).transpose(1, 2)
-                     for part, width in zip(parts, widths, strict=True))
+        """Each projection of x [B, T, D], split into heads [B, H, T, width]."""
+        parts = joint.project(x, projections) if joint.serves(x, projections) else [each(x) for each in projections]
+        return tuple(part.view(*x.shape[:2], self.n_heads, part.shape[2] // self.n_heads).transpose(1, 2)
+                     for part in parts)
