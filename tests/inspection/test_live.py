@@ -50,6 +50,14 @@ def test_what_is_told_is_what_is_recorded(parts: dict[str, Any]) -> None:
     assert (told.written, told.read) == (("le", "chat", "dort", ".", "‹end›"), ("‹start›", "le", "chat", "dort", "."))
 
 
+def test_a_model_in_training_mode_attends_without_dropout() -> None:
+    run = tiny_run(1, {"dropout": 0.5}, {}, SUBWORDS)
+    expected = attention(run, "the cat sleeps .", "le chat dort .")
+    run.model.train()
+    assert attention(run, "the cat sleeps .", "le chat dort .") == expected
+    assert run.model.training
+
+
 def test_the_model_writes_by_itself_where_nothing_is_given(run: Run) -> None:
     told, found = attention(run, "the cat"), run.generate(["the cat"])[0]
     assert told.output == found.text

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pellucid.config import ModelConfig
 from pellucid.model.build import build
-from pellucid.model.stepper import TransformerStep
+from pellucid.model.stepper import TransformerStep, evaluating
 from pellucid.model.transformer import Transformer
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
 from pellucid.search.search import search
@@ -157,3 +157,13 @@ def test_selected_rows_go_on_by_themselves(model: Transformer) -> None:
             y, b = plain.step(b, tokens)
             assert x.dtype == torch.float32
             torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+
+
+def test_after_an_evaluation_each_part_trains_as_it_did() -> None:
+    model = build(ModelConfig(d_model=16, n_heads=2, d_ff=24, encoder_layers=1, decoder_layers=1), V, V)
+    model.encoder.eval()  # frozen
+    model.encoder.layers[0].residual_1.dropout.train()
+    before = [module.training for module in model.modules()]
+    with evaluating(model):
+        assert not any(module.training for module in model.modules())
+    assert [module.training for module in model.modules()] == before

@@ -16,6 +16,7 @@ from pellucid.data.tokenizers.interface import BOS, EOS, UNK, Tokenizer
 from pellucid.errors import UserError
 from pellucid.inspection.record import attentions, record_attention
 from pellucid.model.classifier import Classifier
+from pellucid.model.stepper import evaluating
 from pellucid.runs.run import Run
 
 Ids = NDArray[np.int32]
@@ -109,12 +110,12 @@ def encode(run: Run, pairs: Sequence[tuple[str, str]]) -> list[tuple[Ids, Ids]]:
             for a, b in zip(sources, targets, strict=True)]
 
 
-@torch.inference_mode()
 def attend(run: Run, source: Ids, target: Ids) -> dict[str, Tensor]:
-    """One forward pass over one pair: the weights [H, T, S] of every attention, by name, on the CPU in fp32."""
+    """One forward pass over one pair, without dropout: the weights [H, T, S] of every attention, by name, on the CPU in
+    fp32."""
     model, device = run.model, next(run.model.parameters()).device
     read = torch.from_numpy(source.astype(np.int64))[None].to(device)
-    with record_attention(model) as weights:
+    with evaluating(model), torch.inference_mode(), record_attention(model) as weights:
         if isinstance(model, Classifier):
             model(read)
         else:

@@ -31,10 +31,12 @@ class TransformerStep:
 
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, for as long as this lasts."""
-    training = model.training
+    """The model in evaluation mode, for as long as this lasts; then each of its modules is as it was."""
+    training = {module: module.training for module in model.modules()}
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        model.train(training[model])
+        for module, was in training.items():
+            module.training = was
