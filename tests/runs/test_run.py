@@ -83,9 +83,40 @@ def test_it_generates(copy: Run) -> None:
     options = pellucid.DecodeConfig(sample=True, n_best=2, max_length=3)
     assert all(len(h.tokens) <= 3 for one in copy.generate(texts, options=options) for h in one.hypotheses)
     assert copy.generate(["1 2"], prefixes=["4 4"])[0].text.startswith("4 4")
-    for wrong in ({"beam_size": 0}, {"n_best": 0}):
-        with pytest.raises(ValueError):
-            copy.generate(texts, **wrong)
+
+
+@pytest.mark.parametrize(("given", "where", "fix"), [
+    ({"beam_size": 0}, "decode.beam_size", "choose at least 1"), ({"n_best": 0}, "decode.n_best", "choose at least 1"),
+    ({"beam_size": "4"}, "decode.beam_size", ""), ({"sample": "no"}, "decode.sample", ""),
+    ({"precision": "FP32"}, "decode.precision", "choose auto, fp32"), ({"precision": None}, "decode.precision", "int8"),
+    ({"no_repeat_ngram": -1}, "decode.no_repeat_ngram", "choose at least 0"),
+    ({"min_length": 256}, "decode.min_length", ""), ({"temperature": 0}, "decode.temperature", "choose above 0"),
+    ({"from_passages": True}, "decode.from_passages", "retrieval.k")])
+def test_options_are_checked_as_on_the_command_line(copy: Run, given: dict[str, Any], where: str, fix: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        copy.generate(["1 2"], options=pellucid.DecodeConfig(**given))
+    assert error.value.where == where
+    assert fix in error.value.fix
+    with pytest.raises(ConfigError):
+        copy.route(options=pellucid.DecodeConfig(**given))
+
+
+def test_options_beside_others_and_numbers_of_numpy_are_checked_too(copy: Run) -> None:
+    with pytest.raises(ConfigError, match=r"decode\.beam_size is 0"):
+        copy.generate(["1 2"], beam_size=0)
+    numbers: dict[str, Any] = {"max_length": np.int32(8), "length_penalty": np.float64(0.5)}
+    two: Any = np.int64(2)
+    assert copy.generate(["1 2"], n_best=two, options=pellucid.DecodeConfig(**numbers)) == copy.generate(
+        ["1 2"], options=pellucid.DecodeConfig(max_length=8, n_best=2, length_penalty=0.5))
+
+
+def test_no_search_begins_that_would_go_on_where_learned_positions_end(copy: Run) -> None:
+    assert copy.weights is not None
+    model = replace(copy.config.model, position="learned")
+    run = Run(copy.folder, replace(copy.config, model=model), copy.tokenizers, copy.weights)
+    with pytest.raises(ConfigError, match=r"decode\.max_length 256 is above model\.max_length 8") as error:
+        run.generate(["1 2"], options=pellucid.DecodeConfig())
+    assert error.value.fix == "lower decode.max_length"
 
 
 def test_a_text_generated_greedily_scores_what_the_search_said(copy: Run) -> None:

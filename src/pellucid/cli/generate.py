@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.cli.arguments import parse_with_overrides, refuse_other_keys
 from pellucid.cli.fields import Positional
 from pellucid.config import DecodeConfig, RunConfig
-from pellucid.config.effects import check_effects
-from pellucid.config.mapping import from_mapping, to_mapping
+from pellucid.config.effects import searched_with
 from pellucid.config.reader import merge
 from pellucid.errors import ConfigError, DataError
 
@@ -160,9 +159,7 @@ def search_options(config: RunConfig, arguments: Generate, overrides: dict[str, 
     given = {"beam_size": arguments.beam_size, "n_best": arguments.n_best, "sample": arguments.sample or None,
              "split_sentences": arguments.split_sentences or None}
     decode = merge(overrides.get("decode", {}), {key: value for key, value in given.items() if value is not None})
-    merged = from_mapping(merge(to_mapping(config), {"decode": decode, "train": {"show_samples": 0}}))
-    check_effects(merged, {"decode": decode})
-    return merged.decode
+    return searched_with(config, decode, decode)
 
 
 def _one_line(text: str) -> str:

@@ -2,10 +2,13 @@
 
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
-from pellucid.config import RunConfig
+from pellucid.config import DecodeConfig, RunConfig
+from pellucid.config.checks import check_pairs, check_ranges
 from pellucid.config.mapping import differences, flatten
+from pellucid.config.reader import read_dataclass
 from pellucid.errors import ConfigError, PellucidWarning
 
 _PIECES = ("algorithm", "character_coverage", "split_digits", "user_defined_symbols", "symbols", "sample_lines",
@@ -33,6 +36,24 @@ def check_effects(config: RunConfig, given: dict[str, Any]) -> None:
         if fix:
             raise ConfigError(f"--{key} has no effect here", where=key, why=why, fix=fix)
         warnings.warn(f"--{key} has no effect here: {why}", PellucidWarning, stacklevel=2)
+
+
+def searched_with(config: RunConfig, options: dict[str, Any], given: Iterable[str]) -> DecodeConfig:
+    """A run's way to search, with these options on top.
+
+    Args:
+        given: the names of those that must have an effect.
+
+    Raises:
+        ConfigError: a key that does not exist, a value of a wrong type, out of range, at odds with another or without
+            effect.
+    """
+    decode: DecodeConfig = read_dataclass(DecodeConfig, asdict(config.decode) | options, "decode")
+    check_ranges({f"decode.{name}": value for name, value in asdict(decode).items()})
+    merged = replace(config, decode=decode, train=replace(config.train, show_samples=0))
+    check_pairs(merged)
+    check_effects(merged, {"decode": {name: options[name] for name in given}})
+    return decode
 
 
 def without_effect(config: RunConfig) -> dict[str, tuple[str, str]]:

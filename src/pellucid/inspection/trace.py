@@ -43,9 +43,10 @@ def trace(run: Run, text: str, options: DecodeConfig | None = None, prefix: str 
         each_step: called before each step is written down; what it raises ends the search, and comes out of it.
 
     Raises:
-        ConfigError: the run is a classifier, or outputs are drawn at random.
+        ConfigError (a ValueError): the run is a classifier or a reader, outputs are drawn at random, or an option is
+            refused.
         UserError: the text is empty, or the search has too many candidates to be looked at.
-        ValueError: an option out of range.
+        ValueError: fewer than no alternatives.
     """
     options = replace(options or run.config.decode, split_sentences=False)
     asked = search_options(options)

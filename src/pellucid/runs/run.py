@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from pellucid.config import DecodeConfig, RunConfig, Task
+from pellucid.config.effects import searched_with
 from pellucid.data.source_ids import longest_row, shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers
 from pellucid.data.tokenizers.interface import EOS, UNK
@@ -92,9 +93,10 @@ class Run:
             scores: false lets greedy search leave out the sums that scores need, and say NaN for them.
 
         Raises:
-            ConfigError: the run is a classifier or a reader.
+            ConfigError (a ValueError): the run is a classifier or a reader; an option of a wrong type, out of range, at
+                odds with the model, as on the command line.
             TypeError: no list of texts.
-            ValueError: an option out of range.
+            ValueError: not as many prefixes as texts.
         """
         check_texts(texts, [] if prefixes is None else prefixes)
         options = self._options(beam_size, n_best, options)
@@ -122,10 +124,13 @@ class Run:
         return True
 
     def _options(self, beam_size: int | None, n_best: int | None, options: DecodeConfig | None) -> DecodeConfig:
+        """All of them, checked. They are given together, and some may be without effect, but outputs that are held to
+        passages where none is read would be empty."""
         self.must_be("seq2seq", "generate")
-        options = options or self.config.decode
-        return replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
-                       n_best=options.n_best if n_best is None else n_best)
+        told = {name: value for name, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None}
+        wanted = {name: value.item() if isinstance(value, np.generic) else value
+                  for name, value in (asdict(options or self.config.decode) | told).items()}
+        return searched_with(self.config, wanted, ["from_passages"] if wanted["from_passages"] else [])
 
     def _decoder(self, options: DecodeConfig, scores: bool, has_prefixes: bool,
                  observer: Observer | None = None) -> Decoder:

@@ -36,7 +36,7 @@ def stream(run: Run, text: str, tell: Callable[[Partial], None], prefix: str = "
         prefix, options: as there; the text is one, whatever decode.split_sentences says.
 
     Raises:
-        ConfigError, ValueError: as there.
+        ConfigError: as there.
     """
     tokenizers = run.tokenizers
     telling = _Telling(tokenizers.target, Speller(tokenizers.target).opening(prefix), tell)

@@ -12,9 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pellucid.config.checks import check_language
-from pellucid.config.effects import check_effects
-from pellucid.config.mapping import from_mapping, to_mapping
-from pellucid.config.reader import merge
+from pellucid.config.effects import searched_with
 from pellucid.errors import ConfigError
 from pellucid.retrieve.index import open_index
 from pellucid.retrieve.retriever import Retriever
@@ -179,8 +177,5 @@ def _held(folder: Path) -> Run:
 
 def _with(run: Run, decode: Mapping[str, Any]) -> Run:
     if decode:
-        keys = {"decode": dict(decode), "train": {"show_samples": 0}}
-        config = from_mapping(merge(to_mapping(run.config), keys))
-        check_effects(config, {"decode": dict(decode)})
-        run.config = replace(run.config, decode=config.decode)
+        run.config = replace(run.config, decode=searched_with(run.config, dict(decode), decode))
     return run
