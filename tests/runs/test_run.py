@@ -23,7 +23,7 @@ from pellucid.config.reader import merge
 from pellucid.data.batching import pad
 from pellucid.data.source_ids import source_ids
 from pellucid.data.tokenizers.interface import BOS
-from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
+from pellucid.errors import CheckpointError, ConfigError, DataError, PellucidWarning
 from pellucid.nn.dropout import Dropout
 from pellucid.precision import made_in_fp32
 from pellucid.runs.checkpoint import load_weights
@@ -202,14 +202,27 @@ def test_the_wrong_task_is_told(copy: Run, labels: Run) -> None:
         assert "trained for" in error.value.why
 
 
-def test_one_text_is_no_list_of_texts(copy: Run, labels: Run) -> None:
-    acts: list[Callable[[Any], object]] = [
-        copy.generate, labels.classify, lambda texts: copy.score(texts, ["1"]),
-        lambda texts: copy.score(["1"], texts), lambda texts: copy.generate(["1"], prefixes=texts)]
-    for wrong in ("1", (text for text in ["1"])):
-        for act in acts:
+def test_what_is_no_list_of_texts_is_refused(copy: Run, labels: Run) -> None:
+    acts: dict[Callable[[Any], object], str] = {
+        copy.generate: "text", labels.classify: "text", lambda texts: copy.score(texts, ["1"]): "text",
+        lambda texts: copy.score(["1"], texts): "target", lambda texts: copy.generate(["1"], prefixes=texts): "prefix"}
+    for act, name in acts.items():
+        for one in ("1", b"1", (text for text in ["1"])):
             with pytest.raises(TypeError, match="a list of texts is wanted"):
-                act(wrong)
+                act(one)
+        for wrong in (None, 1, float("nan"), b"1", ["1"]):
+            with pytest.raises(TypeError, match=f"{name} 2 must be str, not {type(wrong).__name__}"):
+                act(["1", wrong])
+        with pytest.raises(DataError, match="half a surrogate pair") as error:
+            act(["1", "1 \ud83d"])
+        assert error.value.where == f"{name} 2"
+
+
+def test_texts_may_stand_in_an_array(copy: Run) -> None:
+    texts = ["1 2", "3"]
+    array: Any = np.array(texts)
+    assert copy.generate(array, prefixes=array) == copy.generate(texts, prefixes=texts)
+    assert copy.score(array, array) == copy.score(texts, texts)
 
 
 def test_the_model_is_a_module_with_the_best_weights_in_evaluation_mode(copy: Run, trained: dict[str, Path]) -> None:

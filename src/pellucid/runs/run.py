@@ -26,7 +26,7 @@ from pellucid.runs.decoder import Decoder, Request, Route, refuse_kept
 from pellucid.runs.folder import chosen_checkpoint, read_config, require_own_parts
 from pellucid.runs.format import WEIGHTS
 from pellucid.runs.fusing import Fusing
-from pellucid.runs.texts import answers, check_texts, length_groups, search_options, unknown_parts, warn_of_cuts
+from pellucid.runs.texts import answers, checked_texts, length_groups, search_options, unknown_parts, warn_of_cuts
 from pellucid.runs.weights import Weights
 
 if TYPE_CHECKING:
@@ -96,9 +96,10 @@ class Run:
             ConfigError (a ValueError): the run is a classifier or a reader; an option of a wrong type, out of range, at
                 odds with the model, as on the command line.
             TypeError: no list of texts.
+            DataError: half a surrogate pair in one.
             ValueError: not as many prefixes as texts.
         """
-        check_texts(texts, [] if prefixes is None else prefixes)
+        texts, prefixes = checked_texts(texts), None if prefixes is None else checked_texts(prefixes, "prefix")
         options = self._options(beam_size, n_best, options)
         decoder = self._decoder(options, scores, prefixes is not None)
         return answers(decoder, self.tokenizers, self.fused(texts), self.config.model.max_length, options, prefixes,
@@ -156,16 +157,17 @@ class Run:
         Raises:
             ConfigError: the run is no classifier.
             TypeError: no list of texts.
+            DataError: half a surrogate pair in one.
         """
         import torch
 
         from pellucid.data.batching import pad
         from pellucid.model.stepper import evaluating
 
-        check_texts(texts)
+        texts = checked_texts(texts)
         self.must_be("classification", "classify")
         model, limit = cast("Classifier", self._loaded()), self.config.model.max_length
-        encoded = source_ids(list(texts), self.tokenizers, True)
+        encoded = source_ids(texts, self.tokenizers, True)
         warn_of_cuts({first + number: len(ids) for number, ids in enumerate(encoded)}, limit)
         unknown = unknown_parts(self.tokenizers.source, texts, encoded)
         rows = [np.asarray(shorten(ids, limit), dtype=np.int32) for ids in encoded]
@@ -190,12 +192,12 @@ class Run:
         Raises:
             ConfigError: the run is a classifier or a reader.
             TypeError: no lists of texts.
-            DataError: a target goes on where learned positions end.
+            DataError: a target goes on where learned positions end; half a surrogate pair in a text.
             ValueError: not as many targets as sources.
         """
         from pellucid.runs.generate import score_targets
 
-        check_texts(sources, targets)
+        sources, targets = checked_texts(sources), checked_texts(targets, "target")
         self.must_be("seq2seq", "score")
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
@@ -203,7 +205,7 @@ class Run:
         encoded = source_ids(self.fused(sources), self.tokenizers, classify=False, limit=limit)
         lengths = list(map(longest_row, encoded))
         warn_of_cuts({first + number: length for number, length in enumerate(lengths)}, limit)
-        wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(list(targets))]
+        wanted = [[*ids, EOS] for ids in self.tokenizers.target.encode_batch(targets)]
         is_learned = self.config.model.position == "learned"
         if is_learned and not cut and (long := [n for n, ids in enumerate(wanted) if len(ids) > limit]):
             raise DataError(f"the target has {len(wanted[long[0]])} tokens, and learned positions end at "

@@ -13,7 +13,7 @@ from pellucid.data.source_ids import longest_row, shorten, source_ids
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import EOS, UNK, Tokenizer
 from pellucid.engine.workers import each
-from pellucid.errors import ConfigError, PellucidWarning
+from pellucid.errors import ConfigError, DataError, PellucidWarning
 from pellucid.runs.candidates import EMPTY, Candidate, Generated
 from pellucid.runs.decoder import Decoder
 from pellucid.runs.openings import Opening, Speller
@@ -28,15 +28,29 @@ class CutWarning(PellucidWarning):
     """Texts were longer than the model takes; results say of each how much was left out."""
 
 
-def check_texts(*sides: Sequence[str]) -> None:
-    """Refuses what is no list of texts; of one text alone, each character would be taken for one.
+def checked_texts(texts: Sequence[str], name: str = "text") -> list[str]:
+    """Texts, as a list; of one text alone, each character would be taken for one.
+
+    Args:
+        name: what one is called.
 
     Raises:
-        TypeError: it is none.
+        TypeError: they are no list, or one of them, told by its number from 1, is no text.
+        DataError: one of them holds half a surrogate pair.
     """
-    for texts in sides:
-        if isinstance(texts, str) or not isinstance(texts, Sized):
-            raise TypeError(f"a list of texts is wanted, not {type(texts).__name__}")
+    if isinstance(texts, str | bytes) or not isinstance(texts, Sized):
+        raise TypeError(f"a list of texts is wanted, not {type(texts).__name__}")
+    listed = list(texts)
+    for number, text in enumerate(listed, start=1):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} {number} must be str, not {type(text).__name__}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise DataError("half a surrogate pair is no character", where=f"{name} {number}",
+                            why=f"character {error.start + 1:,} is {text[error.start]!a}",
+                            fix="correct it, as text.encode('utf-8', 'replace').decode() does") from None
+    return listed
 
 
 def search_options(config: DecodeConfig, scores: bool = True) -> SearchOptions:
