@@ -24,6 +24,7 @@ from pellucid.data.batching import pad
 from pellucid.data.source_ids import source_ids
 from pellucid.data.tokenizers.interface import BOS
 from pellucid.errors import CheckpointError, ConfigError, DataError, PellucidWarning
+from pellucid.kernels import compiled
 from pellucid.nn.dropout import Dropout
 from pellucid.precision import made_in_fp32
 from pellucid.runs.checkpoint import load_weights
@@ -271,6 +272,21 @@ def test_damaged_weights_are_told_when_the_run_is_opened(trained: dict[str, Path
 def test_a_run_can_be_moved(trained: dict[str, Path], tmp_path: Path, copy: Run) -> None:
     shutil.copytree(trained["copy"], tmp_path / "elsewhere")
     assert pellucid.load(tmp_path / "elsewhere").generate(["1 2 3"]) == copy.generate(["1 2 3"])
+
+
+def test_the_first_run_chooses_the_kernels_and_no_later_one(trained: dict[str, Path], tmp_path: Path,
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(trained["copy"], tmp_path / "plain")
+    config = tmp_path / "plain" / "config.yaml"
+    config.write_text(config.read_text().replace("kernels: auto", "kernels: plain"))
+    monkeypatch.setattr(compiled, "_chosen", None)
+    pellucid.load(tmp_path / "plain")
+    assert compiled.chosen() == "plain: as configured"
+    for wanted in (False, True):
+        asked = compiled.use_kernels(torch.device("cpu"), wanted)
+        for folder in (tmp_path / "plain", trained["copy"]):
+            pellucid.load(folder)
+            assert compiled.chosen() == asked
 
 
 def test_importing_pellucid_imports_no_torch() -> None:

@@ -249,10 +249,7 @@ def build_model(config: RunConfig, tokenizers: Tokenizers, seed: int) -> Transfo
 def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> Transformer | Classifier | Reader:
     import torch
 
-    from pellucid.kernels.compiled import chosen
-
-    if chosen() is None:
-        _choose_kernels(config)
+    _choose_kernels(config)
     with torch.inference_mode(False):  # whoever holds it may want to train it
         model = build_model(config, tokenizers, seed=0)
     weights.fill(model)
@@ -260,13 +257,16 @@ def _read_model(config: RunConfig, tokenizers: Tokenizers, weights: Weights) -> 
 
 
 def _choose_kernels(config: RunConfig) -> None:
+    """The first run's are the process's, as long as nobody asks for others: runs that are open, and a training, go on
+    with what they have."""
     import torch
 
-    from pellucid.kernels.compiled import use_kernels
+    from pellucid.kernels.compiled import chosen, use_kernels
     from pellucid.precision import keep_primitives
 
     keep_primitives()
-    use_kernels(torch.device("cuda" if torch.cuda.is_available() else "cpu"), config.train.kernels == "auto")
+    if chosen() is None:
+        use_kernels(torch.device("cuda" if torch.cuda.is_available() else "cpu"), config.train.kernels == "auto")
 
 
 def load(folder: str | Path) -> Run:
