@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -128,9 +128,14 @@ class Run:
         """All of them, checked. They are given together, and some may be without effect, but outputs that are held to
         passages where none is read would be empty."""
         self.must_be("seq2seq", "generate")
-        told = {name: value for name, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None}
+        own = self.config.decode
+        options = options or own
+        options = replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
+                          n_best=options.n_best if n_best is None else n_best)
+        if options == own:  # which has been checked
+            return own
         wanted = {name: value.item() if isinstance(value, np.generic) else value
-                  for name, value in (asdict(options or self.config.decode) | told).items()}
+                  for name, value in asdict(options).items()}
         return searched_with(self.config, wanted, ["from_passages"] if wanted["from_passages"] else [])
 
     def _decoder(self, options: DecodeConfig, scores: bool, has_prefixes: bool,
