@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from pellucid.kernels.levels import multiplies_bf16
+
 Shape = tuple[int, int, int, int]  # products side by side, rows, inner, columns
 
 
@@ -67,7 +69,8 @@ class Limit:
 
     def _best(self, shape: Shape) -> float:
         if shape not in self._known:
-            dtypes = (torch.bfloat16, torch.float32) if shape[0] > 1 else (torch.bfloat16,)
+            is_imitated = self.device.type == "cpu" and not multiplies_bf16()  # which takes minutes
+            dtypes = [torch.float32] if is_imitated else [torch.float32, torch.bfloat16]
             times = [self._time(shape, dtype, rows) for dtype in dtypes for rows in {shape[1], min(shape[1], 512)}]
             self._known[shape] = min(times)
         return self._known[shape]

@@ -21,9 +21,9 @@ from benchmarks.limit import Limit, flops, products
 from benchmarks.processes import Runner, interleave, is_named, names_of, say
 from benchmarks.worker import read
 from pellucid.kernels.allocator import start_anew
-from pellucid.kernels.levels import multiplies_bf16
+from pellucid.kernels.levels import gains_by_bf16
 
-BEST = "bf16" if torch.cuda.is_available() or multiplies_bf16() else "fp32"  # of peers: imitated bf16 takes minutes
+BEST = "bf16" if torch.cuda.is_available() or gains_by_bf16() else "fp32"  # of peers: imitated bf16 takes minutes
 SYSTEMS: list[tuple[str, str]] = list(dict.fromkeys([
     ("pellucid", "default"), ("pellucid", "plain"), ("nn.Transformer", "fp32"), ("nn.Transformer", BEST),
     ("nn.Transformer", f"{BEST} compile"), ("marian", f"sdpa {BEST}"), ("x-transformers", f"flash {BEST}"),

@@ -1,15 +1,15 @@
-"""The number format of matrix products: bf16 where the processor multiplies it natively, fp32 elsewhere.
+"""The number format of matrix products: bf16 where it is multiplied sooner than fp32, fp32 elsewhere.
 
 Weights, sums of gradients, norms and the optimizer stay fp32.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
-from pellucid.kernels.levels import multiplies_bf16
+from pellucid.kernels.levels import gains_by_bf16, multiplies_bf16
 
 PRIMITIVES, DESCRIPTIONS = 4096, 64  # that are kept, by oneDNN and by PyTorch
 
@@ -28,14 +28,21 @@ def keep_primitives() -> None:
 
 
 def resolve(precision: str, device: torch.device) -> str:
-    """"auto" → "bf16" or "fp32", by what the hardware has."""
+    """"auto" → "bf16" or "fp32", by which of them torch multiplies sooner."""
+    # oneDNN says yes to processors on which it must imitate bf16, more slowly than fp32
+    return _resolved(precision, device, lambda: gains_by_bf16() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def resolve_packed(precision: str, device: torch.device) -> str:
+    """The same of the engine's own products, whose weights of bf16 are half as many bytes to read."""
+    return _resolved(precision, device, multiplies_bf16)
+
+
+def _resolved(precision: str, device: torch.device, gains: Callable[[], bool]) -> str:
     if precision != "auto":
         return precision
-    if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
-    # oneDNN says yes to processors on which it must imitate bf16, more slowly than fp32
-    has_bf16 = device.type == "cpu" and multiplies_bf16() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return "bf16" if has_bf16 else "fp32"
+    gains_there = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type == "cpu" and gains()
+    return "bf16" if gains_there else "fp32"
 
 
 def products_in(precision: str, device: torch.device) -> torch.autocast:

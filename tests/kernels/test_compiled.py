@@ -22,7 +22,7 @@ from pellucid.kernels import calls, levels
 from pellucid.kernels.compiled import NAMES, Library, find_library, use_kernels
 from pellucid.kernels.levels import LEVELS, levels_here, multiplies_bf16
 from pellucid.nn.layer_norm import LayerNorm
-from pellucid.precision import resolve
+from pellucid.precision import resolve, resolve_packed
 
 COMPILER = """
 case "$*" in *--version) echo "an imitation, version 1"; exit;; esac
@@ -275,6 +275,21 @@ def test_the_best_level_of_a_processor_and_whether_bf16_gains_there(
     assert multiplies_bf16() == bf16
     if not bf16:
         assert resolve("auto", torch.device("cpu")) == "fp32"
+
+
+@pytest.mark.parametrize(("flags", "intel", "gains"), [
+    (f"{ICE_LAKE} avx512_bf16 amx_bf16", True, True), (f"{ICE_LAKE} avx512_bf16", True, False),
+    (f"{ICE_LAKE} avx512_bf16", False, True), (ICE_LAKE, False, False)])
+def test_training_takes_bf16_where_it_is_multiplied_sooner(flags: str, intel: bool, gains: bool,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(levels, "instructions", lambda: frozenset(flags.split()))
+    monkeypatch.setattr(levels, "is_intel", lambda: intel)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    for name in (levels.HOLD, levels.ATEN):
+        monkeypatch.delenv(name, raising=False)
+    assert (resolve("auto", torch.device("cpu")) == "bf16") == gains
+    assert (resolve_packed("auto", torch.device("cpu")) == "bf16") == ("avx512_bf16" in flags)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

@@ -53,7 +53,7 @@ def findings_from(facts: dict[str, Any], config: RunConfig) -> list[Finding]:
                              cost="training and decoding are slower; the results are the same",
                              do="install g++, or name a compiler in CXX"))
     if on_cpu and facts["precision"] == "fp32" and config.train.precision == "auto":
-        found.append(Finding("precision", "note", _WHERE, "the processor does not multiply bf16: fp32 is used",
+        found.append(Finding("precision", "note", _WHERE, "the processor multiplies bf16 no sooner: fp32 is used",
                              cost="matrix products take about twice as long as on one with AVX-512 BF16 or AMX",
                              do="nothing; or train on another machine"))
     if on_cpu and facts["precision"] == "bf16" and facts["allocator"] == "glibc":

@@ -41,13 +41,13 @@ class Engines:
         """
         from pellucid.engine.engine import Engine
         from pellucid.engine.obstacle import obstacle, obstacle_now
-        from pellucid.precision import resolve
+        from pellucid.precision import resolve_packed
 
         unknown = self.is_held or self._known is not model
         if (reason := obstacle(model) if unknown else obstacle_now(model)) is not None:
             raise Refusal(reason)
         self._known = model
-        precision = resolve(precision, model.output.weight.device)
+        precision = resolve_packed(precision, model.output.weight.device)
         return self._as_it_is(model, precision, lambda: Engine(model, precision))
 
     def recorded(self, model: Transformer, precision: str, beams: int) -> tuple[GraphedStep, str]:
@@ -57,11 +57,11 @@ class Engines:
             Refusal: they cannot be recorded, or not here.
         """
         from pellucid.engine.graphed_step import GraphedStep, against_recording
-        from pellucid.precision import resolve
+        from pellucid.precision import resolve_packed
 
         if (reason := against_recording(model)) is not None:
             raise Refusal(reason)
-        precision = resolve("auto" if precision == "int8" else precision, model.output.weight.device)
+        precision = resolve_packed("auto" if precision == "int8" else precision, model.output.weight.device)
         made = self._as_it_is(model, (precision, beams), lambda: GraphedStep(model, precision, beams))
         if made.fault is not None:
             raise Refusal(made.fault)

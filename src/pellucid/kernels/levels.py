@@ -107,3 +107,15 @@ def multiplies_bf16() -> bool:
     """Whether the best level here does, or, where there is none, the processor."""
     levels = levels_here()
     return levels[0].multiplies_bf16 if levels else bool(instructions() & _BF16)
+
+
+def gains_by_bf16() -> bool:
+    """Whether oneDNN multiplies bf16 sooner than fp32 here, too: Intel's processors have to have AMX for it. By the
+    instruction of AVX-512 alone a Sapphire Rapids makes 84 GFLOP/s a thread of bf16, and 150 of fp32."""
+    return multiplies_bf16() and ("avx512_bf16" not in instructions() or "amx_bf16" in instructions() or not is_intel())
+
+
+def is_intel() -> bool:
+    """Whether the processor is one of Intel's, as the system tells."""
+    listed = Path("/proc/cpuinfo")
+    return listed.exists() and "GenuineIntel" in listed.read_text(errors="replace")

@@ -21,7 +21,7 @@ from pellucid.plan.process import baselines, primitive_bytes
 from pellucid.plan.products import PROBE, count_primitives
 from pellucid.plan.rehearsal import Holdings
 from pellucid.plan.workload import Shape, Workload, shapes_of, workers_of
-from pellucid.precision import PRIMITIVES, keep_primitives, resolve
+from pellucid.precision import PRIMITIVES, keep_primitives, resolve, resolve_packed
 
 _PAIR_BYTES = 72  # lengths, offsets and order of a pair of the training data, of which two windows are there
 _HOLES = {"decoding": 1.0, "training": 1.8, "training with primitives": 3.0}  # glibc 2.36, see docs/plan.md
@@ -132,7 +132,7 @@ def _search(config: RunConfig, workload: Workload, machine: Machine) -> tuple[Ho
     by_engine = decodes_by_engine(config, workload, machine.compiled)
     shapes = decoding_shapes(config, workload, by_engine)
     at_once = min(torch.get_num_threads(), len(shapes))
-    precision = resolve(config.decode.precision, torch.device("cpu"))
+    precision = resolve_packed(config.decode.precision, torch.device("cpu"))
     most = {max(shapes, key=lambda s: s.sentences), max(shapes, key=lambda s: s.sentences * s.target)}
     rehearsed = [(rehearse_decoding(config, workload, shape, precision, machine.compiled, by_engine, at_once), shape)
                  for shape in sorted(most)]
