@@ -19,6 +19,7 @@ from pellucid.model.build import (
     RESIDUALS,
     build,
     build_classifier,
+    build_reader,
 )
 
 V = 11
@@ -111,6 +112,14 @@ def test_torchs_own_seed_has_no_part_in_it(small: ModelConfig) -> None:
     torch.manual_seed(2)
     b = parameters(build(small, 9, V))
     assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_building_leaves_torchs_own_numbers_as_they_come(small: ModelConfig) -> None:
+    before = torch.get_rng_state()
+    build(small, 9, V)
+    build_classifier(small, 9, 2)
+    build_reader(small, 9, separator=3, unknown=1)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_activations_begin_near_unit_scale(small: ModelConfig) -> None:

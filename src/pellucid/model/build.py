@@ -118,6 +118,7 @@ def register(part: str, name: str, kind: type[nn.Module]) -> None:
     own.note(part, name, kind)
 
 
+@torch.random.fork_rng(devices=())
 def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: bool = False,
           seed: int = 42) -> Transformer:
     """An encoder–decoder.
@@ -146,6 +147,7 @@ def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: 
     return model
 
 
+@torch.random.fork_rng(devices=())
 def build_classifier(config: ModelConfig, source_vocab: int, classes: int, *, seed: int = 42) -> Classifier:
     """An encoder with a pool and a head; arguments and errors as in `build`."""
     encoder, gains = _lone_encoder(config)
@@ -156,6 +158,7 @@ def build_classifier(config: ModelConfig, source_vocab: int, classes: int, *, se
     return model
 
 
+@torch.random.fork_rng(devices=())
 def build_reader(config: ModelConfig, source_vocab: int, *, separator: int, unknown: int, seed: int = 42) -> Reader:
     """An encoder that scores where answers start and end; arguments and errors as in `build` and `Reader`."""
     encoder, gains = _lone_encoder(config)
@@ -186,8 +189,7 @@ def check(config: ModelConfig) -> None:
         raise _refusal(f"model.attention {config.attention} has no weights for model.attention_dropout to drop")
     if position is RotaryPosition and _key_width(config) % 2:
         width = "d_key" if config.d_key is not None else "d_model / n_heads" if config.d_head is None else "d_head"
-        raise _refusal(f"model.position rotary turns pairs of features: {width} must be even, not "
-                       f"{_key_width(config)}")
+        raise _refusal(f"model.position rotary turns pairs of features: {width} must be even, not {_key_width(config)}")
     if position is TransformerXlPosition and (config.d_key, config.d_head) != (None, None):
         raise _refusal("model.position transformer_xl has keys of its own, and no model.d_key or model.d_head")
     if position is TransformerXlPosition and not config.biases:
@@ -220,9 +222,8 @@ def _window(config: ModelConfig) -> int | None:
 def _encoder(config: ModelConfig, alpha: float) -> Encoder:
     layers = [EncoderLayer(_self_attention(config, bidirectional=True), _feed_forward(config), _residual(config, alpha))
               for _ in range(config.encoder_layers)]
-    position = _position(config, bidirectional=True, doors=("embed",))
-    return Encoder(_with_biases(layers, config), position, _closing_norm(config), Dropout(config.dropout),
-                   _embedding_norm(config))
+    return Encoder(_with_biases(layers, config), _position(config, bidirectional=True, doors=("embed",)),
+                   _closing_norm(config), Dropout(config.dropout), _embedding_norm(config))
 
 
 def _lone_encoder(config: ModelConfig) -> tuple[Encoder, dict[nn.Module, float]]:
@@ -236,9 +237,8 @@ def _lone_encoder(config: ModelConfig) -> tuple[Encoder, dict[nn.Module, float]]
 def _decoder(config: ModelConfig, alpha: float) -> Decoder:
     layers = [DecoderLayer(_self_attention(config, bidirectional=False), _attention(config, NoPosition()),
                            _feed_forward(config), _residual(config, alpha)) for _ in range(config.decoder_layers)]
-    position = _position(config, bidirectional=False, doors=("embed",))
-    return Decoder(_with_biases(layers, config), position, _closing_norm(config), Dropout(config.dropout),
-                   _embedding_norm(config))
+    return Decoder(_with_biases(layers, config), _position(config, bidirectional=False, doors=("embed",)),
+                   _closing_norm(config), Dropout(config.dropout), _embedding_norm(config))
 
 
 def _with_biases(layers: Sequence[nn.Module], config: ModelConfig) -> Sequence[nn.Module]:
