@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import chain, repeat
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 from torch import nn
 
 from pellucid.train import loop
+from pellucid.train import train as train_run
 from pellucid.train.checkpoint import CheckpointStore
 from pellucid.train.flow import Flow
 from pellucid.train.journal import Metrics, Reporter
@@ -186,3 +188,11 @@ def test_better_is_lower_for_a_loss_and_higher_for_all_else() -> None:
     for monitor in ("bleu", "exact", "accuracy", "macro_f1"):
         assert is_better(monitor, 2.0, 1.0)
         assert not is_better(monitor, 2.0, 2.0)
+
+
+def test_in_another_thread_it_trains_to_the_end(tiny: Any, tmp_path: Path) -> None:
+    """Only the main one is told of signals."""
+    config = tiny()
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(train_run.train, config, tmp_path / "run", Reporter(io.StringIO())).result()
+    assert made["step"] == config.train.steps

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 from collections.abc import Iterator
+from threading import current_thread, main_thread
 from types import FrameType
 
 from pellucid.train.world import ALONE, World
@@ -19,7 +20,8 @@ class Interrupted(Exception):
 @contextlib.contextmanager
 def stop_on_signals(world: World = ALONE) -> Iterator[list[int]]:
     """Collects SIGINT and SIGTERM, so that the loop can save and stop. A second one ends the process at once, if it is
-    alone: one of several ranks hears of the same stop from torchrun, and from whoever has started that."""
+    alone: one of several ranks hears of the same stop from torchrun, and from whoever has started that. Python tells
+    signals to the main thread alone: elsewhere there are none."""
     received: list[int] = []
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -27,7 +29,8 @@ def stop_on_signals(world: World = ALONE) -> Iterator[list[int]]:
         if world.size == 1:
             signal.signal(number, signal.SIG_DFL)
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
+    before = {number: signal.signal(number, on_signal) for number in heard}
     try:
         yield received
     finally:

@@ -80,7 +80,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
 
     Raises:
         UserError: with the exit code of its kind.
-        Interrupted: after a signal, once everything is saved.
+        Interrupted: after a signal, once everything is saved; in another thread than the main one no signal is heard.
     """
     check(config.model)
     world = find_world()
