@@ -221,6 +221,14 @@ def test_the_index_is_the_one_that_the_run_had(run: Run, trained: Path, tmp_path
         open_passages(named, copied)
 
 
+def test_the_index_stays_where_the_run_was_opened(run: Run, trained: Path, tmp_path: Path,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained.parent)
+    opened = pellucid.load(trained.name)
+    monkeypatch.chdir(tmp_path)
+    assert opened.generate(["the old cat sleeps"]) == run.generate(["the old cat sleeps"])
+
+
 def test_what_is_prepared_is_what_is_trained_on(trained: Path, tmp_path: Path) -> None:
     prepare(tiny(), tmp_path / "run", Reporter(io.StringIO()))
     train_run.train(tiny(), tmp_path / "run", Reporter(io.StringIO()))

@@ -57,7 +57,7 @@ class Run:
         self.weights = model if isinstance(model, Weights) else None
         self._reading, self._engines = Lock(), Engines(is_held=not isinstance(model, Weights))
         self._places: dict[str, KeptWeights] = {}  # by precision
-        self.fused = Fusing(config, folder)
+        self.fused = Fusing(config, folder.absolute())
 
     def __repr__(self) -> str:
         return f"<pellucid run {self.folder}: {self.config.task}>"
