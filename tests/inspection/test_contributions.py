@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
+from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_reader, tiny_run
 
 from pellucid.data.tokenizers.interface import BOS, EOS
-from pellucid.errors import UserError
+from pellucid.errors import ConfigError, UserError
 from pellucid.inspection.answers import Contributions
 from pellucid.inspection.contributions import METHODS, contributions
 from pellucid.inspection.explained import Pair, explained
@@ -111,6 +111,18 @@ def test_gradient_x_input_is_what_a_small_change_does(run: Run) -> None:
         assert [row[place] for row in told.source] == pytest.approx(((high - low) / 4e-3).tolist(), abs=2e-2)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-4), (torch.float16, 0.05), (torch.bfloat16, 0.2)],
+                         ids=["double", "half", "bf16"])
+def test_a_model_of_another_type_has_contributions_in_fp32(dtype: torch.dtype, near: float, method: str,
+                                                           run: Run) -> None:
+    other = tiny_run(1, {}, {}, SUBWORDS)
+    other.model.to(dtype)
+    told, expected = (contributions(one, "the cat", "le chat", method) for one in (other, run))
+    np.testing.assert_allclose(told.source, expected.source, atol=near)
+    np.testing.assert_allclose(told.prefix, expected.prefix, atol=near)
+
+
 def test_of_a_classifier_one_label_is_explained() -> None:
     run = tiny_classifier(3, {"encoder_layers": 1, "residual": "pre"})
     told = {method: contributions(run, "the cat", None, method) for method in METHODS}
@@ -136,6 +148,8 @@ def test_a_label_can_be_asked_for() -> None:
 def test_what_cannot_be_explained_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="no method 'magic'"):
         contributions(run, "the cat", None, "magic")
+    with pytest.raises(ConfigError, match="does not know readers"):
+        contributions(tiny_reader(1, {"kind": "word"}), "the cat")
     with pytest.raises(UserError, match="the text is empty"):
         contributions(run, "\t")
     assert len(contributions(run, "the cat", "").source) == 1  # the end of an empty output

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
+from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_reader, tiny_run
 
 from pellucid.data.tokenizers.interface import EOS
-from pellucid.errors import UserError
+from pellucid.errors import ConfigError, UserError
 from pellucid.inspection.answers import Attention
 from pellucid.inspection.live import attention
 from pellucid.inspection.record import attentions, record_attention
@@ -115,6 +115,8 @@ def test_a_head_that_there_is_not_is_named(without: list[tuple[str, int]], words
 def test_texts_that_cannot_be_looked_at(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="the text is empty"):
         attention(run, "")
+    with pytest.raises(ConfigError, match="does not know readers"):
+        attention(tiny_reader(1, {"kind": "word"}), "the cat")
     assert attention(run, "the cat", "").written == ("‹end›",)
     assert "‹unknown: ☃›" in attention(run, "a ☃", "b ☃").source_tokens
     learned = tiny_run(1, {"position": "learned"}, {}, {"kind": "word"})

@@ -81,7 +81,8 @@ def contributions(run: Run, text: str, output: str | None = None, method: str = 
         each_pass: called before each pass through a model; what it raises ends the search for them.
 
     Raises:
-        UserError: the text is empty, both are too long to be looked at, the method or the label is unknown.
+        UserError: the run is a reader, the text is empty, both are too long to be looked at, the method or the label is
+            unknown.
     """
     if method not in METHODS:
         raise UserError(f"there is no method {method[:80]!r}", fix=f"choose {', '.join(METHODS)}")

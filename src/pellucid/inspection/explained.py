@@ -91,14 +91,14 @@ class Explained:
 
     def gradients_x_input(self, places: Tensor, scales: Tensor) -> Pair:
         """x · ∂ log P / ∂(a x), for the token at each place and each scale a of the embeddings: places, scales [R] →
-        contributions [R, S] and [R, T]."""
+        contributions [R, S] and [R, T] in fp32, whatever the model's type."""
         x, y = self.embeddings()
         parts = []
         for place, scale in zip(torch.split(places, self._rows), torch.split(scales, self._rows), strict=True):
-            at = [(scale[:, None, None] * each).requires_grad_() for each in (x, y)]
+            at = [(scale[:, None, None].to(each.dtype) * each).requires_grad_() for each in (x, y)]
             value = self.values(at[0], at[1], place).sum()
             of_x, of_y = torch.autograd.grad(value, at, allow_unused=True, materialize_grads=True)
-            parts.append(((of_x * x).sum(-1), (of_y * y).sum(-1)))
+            parts.append(((of_x.float() * x.float()).sum(-1), (of_y.float() * y.float()).sum(-1)))
         return Pair(*(torch.cat(side) for side in zip(*parts, strict=True)))
 
     @property

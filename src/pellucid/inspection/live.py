@@ -39,7 +39,8 @@ def attention(run: Run, text: str, output: str | None = None, without: Iterable[
             number from 0.
 
     Raises:
-        UserError: the text is empty, both are too long to be looked at, a head or the label is unknown.
+        UserError: the run is a reader, the text is empty, both are too long to be looked at, a head or the label is
+            unknown.
     """
     source, heads = read(run, text), tuple(Head(name, number) for name, number in without)
     _check(run, heads)

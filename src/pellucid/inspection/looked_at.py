@@ -5,6 +5,7 @@ from typing import cast
 
 import numpy as np
 
+from pellucid.config.checks import refuse_readers
 from pellucid.data.source_ids import shorten, source_ids
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import UserError
@@ -43,8 +44,10 @@ def read(run: Run, text: str) -> Reading:
     """What the encoder reads of a text: what is longer than the model takes is cut, with a warning.
 
     Raises:
+        ConfigError (a UserError): the run is a reader.
         UserError: the text is empty.
     """
+    refuse_readers(run.config, "inspect", str(run.folder))
     if not text.strip():
         raise UserError("there is nothing to look at: the text is empty")
     limit = run.config.model.max_length
