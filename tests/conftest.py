@@ -75,12 +75,14 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def plain_kernels() -> None:
-    """The tests of a file begin with torch's own operations, whichever kernels those before it have left in use."""
+    """The tests of a file begin with torch's own operations, as a process does in which nobody has chosen kernels yet,
+    whichever those before it have left in use."""
     import torch
 
-    from pellucid.kernels.compiled import use_kernels
+    from pellucid.kernels import compiled
 
-    use_kernels(torch.device("cpu"), False)
+    compiled.use_kernels(torch.device("cpu"), False)
+    compiled._chosen = None
 
 
 @pytest.fixture(autouse=True, scope="session")
