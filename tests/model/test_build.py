@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pellucid.config import ModelConfig
+from pellucid.errors import ConfigError
 from pellucid.model.build import build, build_classifier, check
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.layer_norm import NoNorm
@@ -151,6 +152,18 @@ def test_linear_attention_refuses_what_it_cannot_carry(position: str) -> None:
 def test_impossible_pairs_name_both_keys(options: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         build(ModelConfig(**options), V, V)
+
+
+@pytest.mark.parametrize("options", [
+    {"n_heads": 0}, {"n_heads": -2}, {"encoder_layers": 0}, {"decoder_layers": -1}, {"window": -1},
+    {"norm_epsilon": -1.0}, {"dropout": 1.0}, {"encoder_layers": 0, "residual": "deepnorm"},
+    {"decoder_layers": 0, "residual": "deepnorm"}])
+def test_a_number_out_of_range_is_named(options: dict[str, Any]) -> None:
+    for make in (build, build_classifier):
+        with pytest.raises(ConfigError, match=f"model.{next(iter(options))} is .*, out of range"):
+            make(ModelConfig(**options), V, V)
+    with pytest.raises(ConfigError, match="classes is 0, out of range"):
+        build_classifier(ModelConfig(), V, 0)
 
 
 @pytest.mark.parametrize(("key", "known"), [

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch import nn
 
+from pellucid.errors import ConfigError
 from pellucid.train import loop
 from pellucid.train import train as train_run
 from pellucid.train.checkpoint import CheckpointStore
@@ -190,9 +191,22 @@ def test_better_is_lower_for_a_loss_and_higher_for_all_else() -> None:
         assert not is_better(monitor, 2.0, 2.0)
 
 
+@pytest.mark.parametrize(("changed", "where"), [
+    ({"learning_rate": -1.0}, "train.learning_rate"), ({"steps": 0}, "train.steps"),
+    ({"monitor": "f1"}, "train.monitor"), ({"precision": "FP32"}, "train.precision")])
+def test_a_configuration_made_in_python_is_checked_before_anything_is_written(changed: dict[str, Any], where: str,
+                                                                              tiny: Any, tmp_path: Path) -> None:
+    config = tiny()
+    with pytest.raises(ConfigError) as error:
+        train_run.train(replace(config, train=replace(config.train, **changed)), str(tmp_path / "run"),
+                        Reporter(io.StringIO()))
+    assert error.value.where == where
+    assert not (tmp_path / "run").exists()
+
+
 def test_in_another_thread_it_trains_to_the_end(tiny: Any, tmp_path: Path) -> None:
     """Only the main one is told of signals."""
     config = tiny()
     with ThreadPoolExecutor(1) as pool:
-        made = pool.submit(train_run.train, config, tmp_path / "run", Reporter(io.StringIO())).result()
+        made = pool.submit(train_run.train, config, str(tmp_path / "run"), Reporter(io.StringIO())).result()
     assert made["step"] == config.train.steps

@@ -1,6 +1,7 @@
 """ModelConfig → model: the only file where strings become parts, and where impossible pairs are refused."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from pellucid import own
 from pellucid.config import ModelConfig
+from pellucid.config.checks import check_range, check_ranges
 from pellucid.errors import ConfigError
 from pellucid.model.classifier import Classifier, FirstPooling, MaxPooling, MeanPooling
 from pellucid.model.decoder import Decoder, DecoderLayer
@@ -130,13 +132,13 @@ def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: 
         seed: of the initial weights.
 
     Raises:
-        ConfigError (a ValueError): an unknown name (the known ones are listed), or parts that do not go together.
+        ConfigError (a ValueError): an unknown name, a number out of range, or parts that do not go together.
     """
     check(config)
     if shared and source_vocab != target_vocab:
         raise ValueError(f"a shared vocabulary has one size, not {source_vocab} and {target_vocab}")
-    n, m = config.encoder_layers, config.decoder_layers
-    of_encoder, of_decoder = (deepnorm_encoder(n, m), deepnorm_decoder(m)) if _is_deep(config) else (UNSCALED, UNSCALED)
+    n, m, is_deep = config.encoder_layers, config.decoder_layers, config.residual == "deepnorm"
+    of_encoder, of_decoder = (deepnorm_encoder(n, m), deepnorm_decoder(m)) if is_deep else (UNSCALED, UNSCALED)
     encoder, decoder = _encoder(config, of_encoder.alpha), _decoder(config, of_decoder.alpha)
     target = Embedding(target_vocab, config.d_model)
     source = target if shared and config.tie_embeddings else Embedding(source_vocab, config.d_model)
@@ -150,6 +152,7 @@ def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: 
 @torch.random.fork_rng(devices=())
 def build_classifier(config: ModelConfig, source_vocab: int, classes: int, *, seed: int = 42) -> Classifier:
     """An encoder with a pool and a head; arguments and errors as in `build`."""
+    check_range("classes", classes, (1, float("inf")))
     encoder, gains = _lone_encoder(config)
     model = Classifier(encoder, Embedding(source_vocab, config.d_model), POOLINGS[config.pooling](),
                        (config.d_model, classes), HEAD_ACTIVATIONS[config.head_activation], config.dropout,
@@ -169,13 +172,15 @@ def build_reader(config: ModelConfig, source_vocab: int, *, separator: int, unkn
 
 
 def check(config: ModelConfig) -> None:
-    """Refuses unknown names, and pairs of parts that cannot work together, before anything is built.
+    """Refuses unknown names, numbers out of range and parts that cannot work together; a decoder may have no layer.
 
     Raises:
         ConfigError: which key, what it is, what it could be.
     """
     for part, known in (PARTS | {"head_activation": HEAD_ACTIVATIONS}).items():
         _check_name(part, getattr(config, part), known)
+    check_ranges({f"model.{key}": value for key, value in asdict(config).items()
+                  if (key, value) != ("decoder_layers", 0) or config.residual == "deepnorm"})
     position, attention = POSITIONS[config.position].kind, ATTENTIONS[config.attention].kind
     if config.d_model % config.n_heads and config.d_head is None:
         raise _refusal(f"model.d_model {config.d_model} is not divisible by model.n_heads {config.n_heads}")
@@ -229,7 +234,7 @@ def _encoder(config: ModelConfig, alpha: float) -> Encoder:
 def _lone_encoder(config: ModelConfig) -> tuple[Encoder, dict[nn.Module, float]]:
     """An encoder without a decoder, and the β of its parts."""
     check(config)
-    scales = deepnorm_encoder(config.encoder_layers, decoder_layers=0) if _is_deep(config) else UNSCALED
+    scales = deepnorm_encoder(config.encoder_layers, 0) if config.residual == "deepnorm" else UNSCALED
     encoder = _encoder(config, scales.alpha)
     return encoder, _gains(encoder, scales.beta)
 
@@ -287,10 +292,6 @@ def _closing_norm(config: ModelConfig) -> nn.Module:
 
 def _embedding_norm(config: ModelConfig) -> nn.Module:
     return _norm(config) if config.embedding_norm else NoNorm(config.d_model)
-
-
-def _is_deep(config: ModelConfig) -> bool:
-    return config.residual == "deepnorm"
 
 
 def _gains(stack: Encoder | Decoder, beta: float) -> dict[nn.Module, float]:

@@ -15,7 +15,7 @@ import torch
 
 from pellucid.config import RunConfig
 from pellucid.config.lengths import too_short
-from pellucid.config.mapping import to_mapping
+from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.data.batching import Batch, Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
@@ -64,7 +64,7 @@ from pellucid.train.world import ALONE, World, after_first, find_world, joined, 
 Data = tuple[dict[str, Pairs], Tokenizers, dict[str, Corpus]]
 
 
-def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False,
+def train(config: RunConfig, out: str | Path, reporter: Reporter, extend: bool = False,
           trackers: Sequence[Tracker] = ()) -> dict[str, Any]:
     """Trains in the folder `out`, or goes on with what was begun there.
 
@@ -82,6 +82,7 @@ def train(config: RunConfig, out: Path, reporter: Reporter, extend: bool = False
         UserError: with the exit code of its kind.
         Interrupted: after a signal, once everything is saved; in another thread than the main one no signal is heard.
     """
+    config, out = from_mapping(to_mapping(config)), Path(out)  # checked, as a file would be
     check(config.model)
     world = find_world()
     check_world(world, config.train)
