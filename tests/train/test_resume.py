@@ -205,7 +205,7 @@ def test_a_damaged_record_of_the_data_is_written_anew_once_removed(content: str,
     (tmp_path / "data.json").write_text(content)
     with pytest.raises(CheckpointError, match=r"data\.json is damaged") as error:
         train_through(tiny(), tmp_path)
-    assert error.value.fix == "remove it: it is written anew"
+    assert error.value.fix == "put it back; where no share is set aside, remove it, and it is written anew"
     (tmp_path / "data.json").unlink()
     train_through(tiny(), tmp_path)
     assert snapshot(tmp_path) == before

@@ -210,8 +210,7 @@ def _refusal(what: str) -> ConfigError:
 
 
 def _key_width(config: ModelConfig) -> int:
-    values = config.d_model // config.n_heads if config.d_head is None else config.d_head
-    return values if config.d_key is None else config.d_key
+    return config.d_key or config.d_head or config.d_model // config.n_heads
 
 
 def _check_name(key: str, name: str, choices: Iterable[str]) -> None:
