@@ -22,6 +22,7 @@ from pellucid.config.mapping import from_mapping
 from pellucid.data.corpus import key_of, open_corpus, prepared_folder
 from pellucid.data.splits import PREPARED, open_splits
 from pellucid.data.tokenizers.build import load_tokenizers
+from pellucid.data.tokenizers.interface import UNK
 from pellucid.errors import ConfigError, DataError
 from pellucid.train.journal import Reporter
 from pellucid.train.prepare import prepare
@@ -187,6 +188,26 @@ def test_a_start_that_fails_leaves_nothing_and_other_data_are_refused(tmp_path: 
     assert "data.train.path" in error.value.why
     longer = from_mapping({**mapping, "train": {**mapping["train"], "steps": 5}})
     assert prepare(longer, out, Reporter())["train"]["encoded_here"] == 0
+
+
+def test_training_with_other_data_does_not_remove_what_was_prepared(tmp_path: Path, mapping: dict[str, Any]) -> None:
+    config, out = from_mapping(mapping), tmp_path / "run"
+    prepare(config, out, Reporter())
+    there = sorted(out.rglob("*"))
+    for key, value in (("validation_share", 0.3), ("train", str(tmp_path / "none"))):
+        with pytest.raises(ConfigError, match="other data"):
+            train(from_mapping({**mapping, "data": {**mapping["data"], key: value}}), out, Reporter())
+    assert sorted(out.rglob("*")) == there
+    assert prepare(config, out, Reporter())["train"]["encoded_here"] == 0
+
+
+def test_a_tokenizer_is_of_the_data_as_it_is_now(tmp_path: Path, mapping: dict[str, Any]) -> None:
+    config, out = from_mapping({**mapping, "tokenizer": {"kind": "word", "min_frequency": 1}}), tmp_path / "run"
+    prepare(config, out, Reporter())
+    for path in Path(config.data.train.paths[0]).rglob("*.tsv"):
+        path.write_text("".join(f"new words {i}\tmots nouveaux {i}\n" for i in range(400)))
+    prepare(config, out, Reporter())
+    assert UNK not in load_tokenizers(out / "tokenizer").source.encode_batch(["new words"])[0]
 
 
 def test_nobody_trains_and_prepares_in_one_folder(tmp_path: Path, mapping: dict[str, Any]) -> None:

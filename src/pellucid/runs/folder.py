@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pellucid import own
 from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.config.effects import LANGUAGES, differences_in_training
-from pellucid.config.mapping import as_table, from_mapping, to_mapping
+from pellucid.config.mapping import as_table, differences, from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
 from pellucid.data.claims import lock
 from pellucid.data.reading import Texts
@@ -27,6 +27,8 @@ from pellucid.runs.format import ENVIRONMENT, FORMAT, IMPORTED, STARTED, check_f
 if TYPE_CHECKING:
     from pellucid.data.splits import Pairs
 
+_DECISIVE = ("task", "data.", "retrieval.", "tokenizer.", "train.initialize_from", "model.max_length")  # for the ids
+_TRAINED_ON = "trained_on.json"  # beside a tokenizer: of which data it was made
 ENDED = "ended.json"  # why the run has ended; not there while it has not
 _OURS = (".lock", ENVIRONMENT, "checkpoints")  # one of these is in every folder that a run was begun in
 _FREE = {"train.workers", "train.track", "train.shard", "train.timeout", *LANGUAGES}  # a run that has begun may change
@@ -105,13 +107,16 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
     elif has_begun(folder) and all(key in _FREE | _LENGTH for key, _, _ in changed):
         return before
     elif not has_begun(folder):  # an attempt stopped before anything was trained
+        from pellucid.data.splits import PREPARED
+
+        if (folder / PREPARED).exists():  # the work of many processes, it may be
+            refuse_other_data(before, config, folder)
         for name in ("data.json", "metrics.jsonl"):
             (folder / name).unlink(missing_ok=True)
         if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) for key, _, _ in changed):
-            from pellucid.data.splits import PREPARED
             from pellucid.runs.passages import FOLDER as PASSAGES
 
-            for made_of_data in ("tokenizer", PREPARED, PASSAGES, IMPORTED):
+            for made_of_data in ("tokenizer", PASSAGES, IMPORTED):
                 shutil.rmtree(folder / made_of_data, ignore_errors=True)
             (folder / STARTED).unlink(missing_ok=True)
         write_config(config, folder)
@@ -120,6 +125,15 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
                           why=f"these keys differ:{as_table(changed)}",
                           fix="give another --out, or the configuration it began with")
     return None
+
+
+def refuse_other_data(before: RunConfig, config: RunConfig, folder: Path) -> None:
+    """Raises a ConfigError where keys differ that decide the ids."""
+    changed = [row for row in differences(before, config) if row[0].startswith(_DECISIVE) and row[0] not in LANGUAGES]
+    if changed:
+        raise ConfigError("this run folder has other data", where=str(folder),
+                          why=f"these keys differ:{as_table(changed)}",
+                          fix="give another --out; or remove this one, if nobody is at work there")
 
 
 def write_config(config: RunConfig, folder: Path) -> None:
@@ -182,20 +196,32 @@ def tokenizer_options(config: RunConfig) -> TokenizerConfig:
 
 def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Callable[[str], None],
                        is_first: bool = True) -> Tokenizers:
-    """The run's tokenizers: those it has, else those that the configuration names, else trained now on `pairs`; of
-    several ranks the first one writes."""
+    """The run's tokenizers: those it has, unless nothing has been trained and they were made of other data; else those
+    that the configuration names, else trained now on `pairs`; of several ranks the first one writes."""
     place = folder / "tokenizer"
-    is_settled = config.train.initialize_from is None or has_begun(folder) or not is_first
-    if place.exists() and is_settled:  # else copied anew
+    if place.exists() and (has_begun(folder) or not is_first):
         return load_tokenizers(place)
+    if place.exists() and config.train.initialize_from is None:  # else copied anew
+        if _are_of(place, pairs):
+            return load_tokenizers(place)
+        say("tokenizer: the data has changed since it was made")
     options = tokenizer_options(config)
     say(f"tokenizer: {options.path or f'training {options.kind}'}")
     texts = Texts(pairs, options.kind == "character") if config.task == "reading" else pairs
     tokenizers = train_tokenizers(options, texts, config.task)
     tokenizers.save(place)
+    write_json(place / _TRAINED_ON, {"sha256": pairs.sha256()})
     sizes = f"{tokenizers.source.size:,}" + ("" if tokenizers.shared else f" and {tokenizers.target.size:,}")
     say(f"vocabulary: {sizes} tokens" + (f", {len(tokenizers.labels)} labels" if tokenizers.labels else ""))
     return load_tokenizers(place)
+
+
+def _are_of(tokenizer: Path, pairs: Pairs) -> bool:
+    """Whether a tokenizer was made of these pairs, as far as that is known."""
+    if not (tokenizer / _TRAINED_ON).exists():
+        return True
+    record = read_json(tokenizer / _TRAINED_ON, REPAIR)
+    return isinstance(record, dict) and record.get("sha256") == pairs.sha256()
 
 
 def write_environment(folder: Path, config: RunConfig, more: dict[str, Any]) -> None:

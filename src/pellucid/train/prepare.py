@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config import RunConfig
-from pellucid.config.effects import LANGUAGES
-from pellucid.config.mapping import as_table, differences
 from pellucid.data.claims import awaited, share_out
 from pellucid.data.corpus import changed_meanwhile, is_whole, key_of, open_corpus, prepared_folder
 from pellucid.data.encoding import dtype_of, join_parts, write_part
@@ -27,7 +25,7 @@ from pellucid.data.examples import check_tokenizers
 from pellucid.data.shards import shards_of
 from pellucid.data.splits import Pairs, splits_to_train
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.errors import CheckpointError, ConfigError
+from pellucid.errors import CheckpointError
 from pellucid.files import check_folder, make_folder, remove_leftovers, write_folder
 from pellucid.model.build import check
 from pellucid.runs.folder import (
@@ -37,6 +35,7 @@ from pellucid.runs.folder import (
     prepare_tokenizers,
     read_config,
     refuse_foreign,
+    refuse_other_data,
     taken_back,
     write_config,
 )
@@ -45,9 +44,6 @@ from pellucid.runs.slim import refuse_slim
 from pellucid.train.initialize import source_of
 from pellucid.train.journal import Reporter, duration
 from pellucid.train.unseen import check_unseen
-
-# Keys that decide the ids.
-_DECISIVE = ("task", "data.", "retrieval.", "tokenizer.", "train.initialize_from", "model.max_length")
 
 
 def prepare(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
@@ -85,12 +81,7 @@ def _begin(config: RunConfig, out: Path, made: Sequence[Path],
         if is_first:
             source_of(config)
             write_config(config, out)
-        changed = [row for row in differences(read_config(out), config)
-                   if row[0].startswith(_DECISIVE) and row[0] not in LANGUAGES]
-        if changed:
-            raise ConfigError("this run folder has other data", where=str(out),
-                              why=f"these keys differ:{as_table(changed)}",
-                              fix="give another --out; or remove this one, if nobody is at work there")
+        refuse_other_data(read_config(out), config, out)
         splits = splits_to_train(config, out)
         if not has_begun(out):
             check_unseen(config, splits)
