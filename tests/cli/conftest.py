@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.cli import main
+from pellucid.kernels import compiled
 
 TINY = """\
 task: seq2seq
@@ -57,7 +58,8 @@ Cli = Callable[..., Outcome]
 
 
 def call(*words: object, stdin: bytes | str = b"") -> Outcome:
-    """Runs `pellucid WORDS` with this standard input."""
+    """Runs `pellucid WORDS` with this standard input, as in a process in which nobody has chosen kernels yet."""
+    compiled._chosen = None
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     given = stdin.encode("utf-8") if isinstance(stdin, str) else stdin
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")

@@ -172,7 +172,7 @@ def build_reader(config: ModelConfig, source_vocab: int, *, separator: int, unkn
 
 
 def check(config: ModelConfig) -> None:
-    """Refuses unknown names, numbers out of range and parts that cannot work together; a decoder may have no layer.
+    """Refuses unknown names, numbers out of range, but no layer and no window, and parts that cannot work together.
 
     Raises:
         ConfigError: which key, what it is, what it could be.
@@ -180,7 +180,7 @@ def check(config: ModelConfig) -> None:
     for part, known in (PARTS | {"head_activation": HEAD_ACTIVATIONS}).items():
         _check_name(part, getattr(config, part), known)
     check_ranges({f"model.{key}": value for key, value in asdict(config).items()
-                  if (key, value) != ("decoder_layers", 0) or config.residual == "deepnorm"})
+                  if value or (key != "window" and (key != "decoder_layers" or config.residual == "deepnorm"))})
     position, attention = POSITIONS[config.position].kind, ATTENTIONS[config.attention].kind
     if config.d_model % config.n_heads and config.d_head is None:
         raise _refusal(f"model.d_model {config.d_model} is not divisible by model.n_heads {config.n_heads}")
