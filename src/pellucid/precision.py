@@ -13,6 +13,7 @@ from pellucid.kernels.levels import gains_by_bf16, multiplies_bf16
 
 PRIMITIVES, DESCRIPTIONS = 4096, 64  # that are kept, by oneDNN and by PyTorch
 
+
 def keep_primitives() -> None:
     """Says how many of the primitives that it makes for each new shape of a product oneDNN keeps; call it before the
     first one.

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
-from pellucid.precision import DESCRIPTIONS, PRIMITIVES, resolve
+from pellucid.kernels.levels import multiplies_bf16
+from pellucid.precision import DESCRIPTIONS, PRIMITIVES
 
 LEFT = """
 from pellucid.config import ModelConfig, RunConfig
@@ -30,7 +30,7 @@ def left(**settings: str) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
-@pytest.mark.skipif(resolve("auto", torch.device("cpu")) != "bf16", reason="products are not in bf16 here")
+@pytest.mark.skipif(not multiplies_bf16(), reason="this processor multiplies no bf16")
 def test_a_new_shape_leaves_a_primitive_and_no_description() -> None:
     *capacities, ours = left()
     assert capacities == [PRIMITIVES, DESCRIPTIONS]

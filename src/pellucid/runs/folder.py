@@ -90,7 +90,8 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
         written then. Else None.
 
     Raises:
-        ConfigError: the folder belongs to another configuration; the difference is shown.
+        ConfigError: the folder belongs to another configuration, or was prepared with other data; the difference is
+            shown.
     """
     path = folder / "config.yaml"
     if not path.exists():
@@ -113,7 +114,8 @@ def claim_config(config: RunConfig, folder: Path) -> RunConfig | None:
             refuse_other_data(before, config, folder)
         for name in ("data.json", "metrics.jsonl"):
             (folder / name).unlink(missing_ok=True)
-        if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) for key, _, _ in changed):
+        if any(key.startswith(("task", "data.", "tokenizer.", "train.initialize_from")) and key not in LANGUAGES
+               for key, _, _ in changed):
             from pellucid.runs.passages import FOLDER as PASSAGES
 
             for made_of_data in ("tokenizer", PASSAGES, IMPORTED):
