@@ -27,9 +27,9 @@ from pellucid.ablate.outcome import (
     trained_scores,
     write_outcome,
 )
-from pellucid.ablate.power import Smallest, told
+from pellucid.ablate.power import Smallest, smallest
 from pellucid.ablate.report import escaped, latex, markdown, write_report
-from pellucid.ablate.results import Result, as_data, results_of
+from pellucid.ablate.results import Result, as_data, results_of, sample_of
 from pellucid.ablate.scales import scale_of
 from pellucid.ablate.statistics import Error, Variance
 from pellucid.ablate.study import Study
@@ -314,16 +314,30 @@ def test_the_csv_has_a_row_a_run(reported: tuple[Path, list[Planned]]) -> None:
 
 def test_effects_that_no_score_could_have_are_not_told() -> None:
     """Of 60 sentences, with 2 % in the baseline, none can be told apart below."""
-    error = Error((Variance(0.02, 4.0),))
+    def found(metric: str, baseline: float) -> Smallest:
+        one = smallest(metric, [Error((Variance(0.02, 4.0),))], 6, 5, baseline, scale_of(metric, 60))
+        assert one is not None
+        return one
+
     for baseline, none in ((0.0, "down"), (2.0, "down"), (100.0, "up")):
-        effect = told("test.exact", 6, error, baseline, scale_of("test.exact", 60))
+        effect = found("test.exact", baseline)
         assert getattr(effect, none) is None
         assert (lost(effect) if none == "down" else gained(effect)) == "–"
         assert (lost(effect) if none == "up" else gained(effect))[0] in "+−"
-    effect = told("validation.loss", 6, error, 1.0, scale_of("validation.loss", 60))
+    effect = found("validation.loss", 1.0)
     assert effect.down is not None
     assert effect.up is not None
     assert 0 < effect.down < effect.up
+
+
+def test_sentences_of_one_source_count_as_one(two: Study, tmp_path: Path) -> None:
+    told = {"n": 400.0, "sources": 100.0}
+    runs = [(one, dataclasses.replace(each := outcome(one), scores={
+        **each.scores, "test": {**each.scores["test"], **told}})) for one in planned_of(two, tmp_path)]
+    assert sample_of("test.exact", runs).sentences == 100
+    del told["sources"]  # of an older version
+    assert sample_of("test.exact", [(one, dataclasses.replace(each, scores={"test": {"exact": 1.0, **told}}))
+                                    for one, each in runs]).sentences == 400
 
 
 def test_a_run_without_measurable_seconds_has_no_speed() -> None:

@@ -57,7 +57,7 @@ class Sample:
     Attributes:
         values: by seed.
         influences: by seed, how much each test sentence moves the score (evaluate/influence.py), where that is known.
-        sentences: how many there are; 0 where nobody says.
+        sentences: how many there are, those of one source as one; 0 where nobody says.
         data: a name for them: cells of other sentences are not paired by sentence.
     """
 

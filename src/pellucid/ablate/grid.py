@@ -19,7 +19,7 @@ from typing import Any
 from pellucid.ablate import effects
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.effects import Interval, PairedTest, Sample
-from pellucid.ablate.power import LEVEL, Smallest, told
+from pellucid.ablate.power import LEVEL, Smallest, smallest
 from pellucid.ablate.results import A_TOKEN, Result, Run, sample_of
 from pellucid.ablate.scales import scale_of, score_of
 from pellucid.ablate.study import MEASURED, Study
@@ -207,10 +207,11 @@ def _smallest(metric: str, interactions: Sequence[Effect], samples: Mapping[str,
              if effect.test is not None and effect.test.error is not None and effect.test.error.value > 0]
     if not known:
         return None
-    error, middle = sorted(known, key=lambda each: each[0].value)[len(known) // 2]
+    middle = sorted(known, key=lambda each: each[0].value)[len(known) // 2][1]
     start = effects.level_of(metric, _means(middle.contrast, samples)[1])
     assert start is not None
-    return told(metric, family, error, start, scale_of(metric, max(s.sentences for s in samples.values()) or 500))
+    return smallest(metric, [error for error, _ in known], family, max(len(s.values) for s in samples.values()), start,
+                    scale_of(metric, max(s.sentences for s in samples.values()) or 500))
 
 
 def as_data(grid: Grid) -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """The smallest difference that a study finds four times in five, after Holm's correction: known before it runs, from
-what such scores vary by, or from runs that are there."""
+what such scores vary by, or from runs that are there.
 
+By simulation of studies that are tested as all are: what a test finds depends on how well few seeds tell the variance,
+moderated as it is, for which there is no formula.
+"""
+
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from pellucid.ablate.scales import PERCENTAGES, Scale, scale_of, score_of
-from pellucid.ablate.statistics import Error, Variance
-from pellucid.evaluate.student import root
+from pellucid.ablate.statistics import Error, Variance, moderated
 
 POWER = 0.8
 LEVEL = 0.05
@@ -19,6 +22,8 @@ LEVEL = 0.05
 _OF_SEEDS = {"percentage": 0.02, "loss": 0.035, "speed": 0.2}
 _OF_SENTENCES = 0.005
 _TYPICAL = {"percentage": 50.0, "loss": 1.0, "speed": 1.0}  # what the baseline is taken to score
+_DEGREES = 499.0  # of the sentences' part
+_TESTS = 1000  # that are simulated
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,15 @@ class Smallest:
     is_relative: bool
 
 
-def smallest(metric: str, errors: Sequence[Error], baseline: float, scale: Scale) -> Smallest | None:
-    """From the errors of a study's tests, of which the middle one stands for all; None without any."""
+def smallest(metric: str, errors: Sequence[Error], cells: int, seeds: int, baseline: float, scale: Scale,
+             ) -> Smallest | None:
+    """From the errors of tests in a family of so many, of which the middle one stands for all; None without any."""
     known = sorted((error for error in errors if error.value > 0), key=lambda error: error.value)
     if not known:
         return None
-    return told(metric, len(errors), known[len(known) // 2], baseline, scale)
+    error = known[len(known) // 2]
+    found = found_with(cells, seeds, round(sum(part.value for part in error.parts[1:]) / error.value, 1))
+    return _told(metric, cells, found.effect / found.error * math.sqrt(error.value), baseline, scale)
 
 
 def expected(metric: str, cells: int, seeds: int) -> Smallest | None:
@@ -54,39 +62,54 @@ def expected(metric: str, cells: int, seeds: int) -> Smallest | None:
         return None
     score = score_of(metric)
     kind = "percentage" if score in PERCENTAGES else "speed" if "." not in metric else "loss"
-    few = seeds - 1
-    degrees = few + min((cells - 1) * few / 4, cells * few / (1 + (cells - 1) / 4) - few)
-    has_sentences = kind == "percentage" and not metric.startswith("validation.")
-    error = Error((Variance(_OF_SEEDS[kind] ** 2 / seeds, degrees), Variance(has_sentences * _OF_SENTENCES**2, 499.0)))
-    scale = scale_of(metric, 500)
+    of_sentences = _OF_SENTENCES**2 if kind == "percentage" and not metric.startswith("validation.") else 0.0
+    whole = _OF_SEEDS[kind] ** 2 / seeds + of_sentences
+    reach = found_with(cells, seeds, round(of_sentences / whole, 1)).effect * math.sqrt(whole)
     start = math.e if score == "perplexity" else _TYPICAL[kind]
-    return told(metric, cells, error, start, scale, is_relative=kind != "percentage")
+    return _told(metric, cells, reach, start, scale_of(metric, 500), is_relative=kind != "percentage")
 
 
-def told(metric: str, cells: int, error: Error, baseline: float, scale: Scale, is_relative: bool = False) -> Smallest:
-    """From one error, in a family of so many tests."""
-    reach, start = found_with(error, 1 - LEVEL / cells), scale.to(baseline)
+def _told(metric: str, cells: int, reach: float, baseline: float, scale: Scale, is_relative: bool = False) -> Smallest:
+    """From the smallest effect on the scale."""
+    start = scale.to(baseline)
     ends = start - reach, start + reach
     down, up = (abs(found - baseline) if scale.holds(end) else None
                 for end, found in zip(ends, scale.back(np.array(ends)).tolist(), strict=True))
     return Smallest(metric, cells, baseline, down, up, is_relative)
 
 
-def found_with(error: Error, confidence: float) -> float:
-    """The true difference, on the scale of the error, that a test of this confidence finds with the power POWER.
+@dataclass(frozen=True)
+class Found:
+    """Of studies in which a difference to the baseline has the standard error 1.
 
-    By quadrature over w = √(χ²_ν / ν), whose density is proportional to w^(ν − 1) e^(−ν w² / 2): the power is
-    P(|Z + δ| > critical · w), averaged over the parts of the error by their weights.
+    Attributes:
+        effect: the true difference that is found with the power POWER.
+        error: the middle one of the standard errors that the tests take it to have.
     """
-    whole = math.sqrt(error.value)
-    critical, curves = error.reach(confidence) / whole, []
-    for part in error.parts:
-        w = torch.linspace(1e-4, 1 + 8 / math.sqrt(2 * part.degrees), 2000, dtype=torch.float64)
-        density = torch.softmax((part.degrees - 1) * w.log() - part.degrees * w**2 / 2, dim=0)
-        curves.append((part.value / error.value * density, critical * w))
 
-    def beyond(delta: float) -> float:
-        return sum(float((density * (torch.special.ndtr(delta - edge) + torch.special.ndtr(-delta - edge))).sum())
-                   for density, edge in curves) - POWER
+    effect: float
+    error: float
 
-    return whole * root(beyond, 1.0)
+
+@functools.cache
+def found_with(cells: int, seeds: int, of_sentences: float) -> Found:
+    """From studies of a baseline and so many cells, all of which vary alike.
+
+    A test finds an effect δ where its deviation lies more than δ above the baseline's, so δ is the quantile POWER of
+    what each of them lacks: the least deviation with p ≤ LEVEL / cells, less the one that chance gives it.
+
+    Args:
+        of_sentences: the share of the test sentences in the variance; the rest is of the seeds.
+    """
+    random = np.random.default_rng(0)
+    lacked, errors = [], []
+    for _ in range(math.ceil(_TESTS / cells)):
+        scores = random.normal(0, math.sqrt((1 - of_sentences) * seeds / 2), (cells + 1, seeds))
+        differences = scores[1:] - scores[0]
+        by_sentences = random.normal(0, math.sqrt(of_sentences), cells)
+        for row, chance, variance in zip(differences, by_sentences, moderated(differences.tolist()), strict=True):
+            assert variance is not None
+            error = Error((Variance(variance.value / seeds, variance.degrees), Variance(of_sentences, _DEGREES)))
+            lacked.append(error.reach(1 - LEVEL / cells) - float(row.mean()) - float(chance))
+            errors.append(math.sqrt(error.value))
+    return Found(float(np.quantile(lacked, POWER)), float(np.median(errors)))

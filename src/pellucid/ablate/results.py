@@ -21,7 +21,7 @@ from pellucid.files import read_json
 
 Run = tuple[Planned, Outcome]
 A_TOKEN = ("loss", "perplexity")  # scores that are a mean over tokens
-_COUNTED = ("step", "n")  # beside the scores, and no scores
+_COUNTED = ("step", "n", "sources")  # beside the scores, and no scores
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Score:
         test: against the baseline, over the seeds that both have; None for a baseline, without such a seed, or where
             there is nothing to test.
         p: the test's, corrected for all cells of the study that are compared by this metric.
-        sentences: that were tested, where that is known.
+        sentences: that were tested, those of one source as one, where that is known.
         with_sentences: whether interval and test are over the test sentences as well as over the seeds.
     """
 
@@ -124,7 +124,8 @@ def smallest_effects(study: Study, results: Sequence[Result]) -> list[Smallest]:
         errors = [score.test.error for score in scores if score.test is not None and score.test.error is not None]
         start = next((r.scores[metric].interval for r in results if r.cell.is_baseline), None)
         scale = scale_of(metric, max((score.sentences for score in scores), default=0) or effects.UNKNOWN_SENTENCES)
-        if start is not None and (one := smallest(metric, errors, start.mean, scale)):
+        seeds = max((len(score.values) for score in scores), default=0)
+        if start is not None and (one := smallest(metric, errors, len(errors), seeds, start.mean, scale)):
             found.append(one)
     return found
 
@@ -180,7 +181,8 @@ def sample_of(metric: str, runs: Sequence[Run]) -> Sample:
         return Sample(values, {})
     tables = {planned.config.seed: sentence_influences(planned, data) for planned, _ in runs
               if planned.config.seed in values}
-    count = next((int(outcome.scores[data]["n"]) for _, outcome in runs if "n" in outcome.scores.get(data, {})), 0)
+    told = next((outcome.scores[data] for _, outcome in runs if "n" in outcome.scores.get(data, {})), {"n": 0})
+    count = int(told.get("sources", told["n"]))  # sentences of one source tell less than as many of their own
     return Sample(values, {seed: rows[score] for seed, rows in tables.items() if score in rows}, count,
                   _test_data(runs) if data == "test" else "")
 
