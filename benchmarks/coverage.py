@@ -25,6 +25,7 @@ from pellucid.evaluate.perplexity import perplexity_statistics
 from pellucid.evaluate.significance import (
     SentenceStatistics,
     approximate_randomisation,
+    difference_interval,
     interval_of,
     mean_percentage,
     paired_bootstrap,
@@ -37,6 +38,7 @@ SHARED = 0.7  # of outputs, by two equal systems
 WORDS = np.array([f"w{i}" for i in range(3000)])
 ZIPF = 1 / np.arange(1, len(WORDS) + 1)
 SIZES = (20, 50, 200, 2000)
+DIFFERENCES = ((0.01, 0.0), (0.02, 0.005), (0.1, 0.05), (0.2, 0.2))  # shares that one system alone has right
 Population = Callable[[int, int, np.random.Generator], SentenceStatistics]  # of n rows, so many a source
 
 
@@ -146,6 +148,24 @@ def coverage(score: Score, n: int, rows: int, times: int, random: np.random.Gene
     return 100 * hits / times
 
 
+def coverage_of_difference(a_alone: float, b_alone: float, n: int, rows: int, times: int,
+                           random: np.random.Generator) -> float:
+    """The percentage of test sets on which the interval of a difference of shares contains the truth, where of all rows
+    such shares are right by one system alone, and half of the others by both."""
+    hits, truth, sources = 0, 100 * (a_alone - b_alone), np.repeat(np.arange(n // rows), rows) if rows > 1 else None
+    for _ in range(times):
+        chances = np.array([a_alone, b_alone, 1 - a_alone - b_alone])
+        alike = rows > 1  # rows of one source have their chances in common
+        of_source = random.dirichlet(1.5 * np.maximum(chances, 1e-12), n // rows) if alike else np.tile(chances, (n, 1))
+        drawn = (random.random((n // rows, rows, 1)) > of_source.cumsum(axis=1)[:, None, :2]).sum(axis=2).ravel()
+        both = random.random(n) < 0.5
+        sides = [SentenceStatistics("exact", np.stack([np.where(drawn == 2, both, drawn == alone), np.ones(n)], axis=1),
+                                    mean_percentage, share_interval, sources=sources) for alone in (0, 1)]
+        low, high = difference_interval(*sides)
+        hits += low <= truth <= high
+    return 100 * hits / times
+
+
 def mixed(score: Score, n: int, random: np.random.Generator) -> tuple[SentenceStatistics, SentenceStatistics]:
     """Two systems with some outputs in common."""
     one, other = score.draw(n, 1, random), score.draw(n, 1, random)
@@ -170,7 +190,7 @@ def row(name: str, values: Sequence[float]) -> str:
 
 
 def main() -> None:
-    """Prints both tables."""
+    """Prints the three tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the test sets, no more than 200 rows")
     quick = parser.parse_args().quick
@@ -193,6 +213,11 @@ def main() -> None:
             by_name.setdefault(score.name, []).append(coverage(score, n, rows, times // 4, random))
     for name, values in by_name.items():  # right 90 %, 60 %, and as often as chance has it
         print(row(name, list(np.reshape(values, (len(columns), -1)).mean(axis=1))), flush=True)
+    alone = " | ".join(f"{100 * a:g} % and {100 * b:g} %" for a, b in DIFFERENCES)
+    print(f"\n| rows | {alone} |\n|---|{'---:|' * len(DIFFERENCES)}")
+    for head, (n, rows) in zip(heads, columns, strict=True):
+        print(row(head, [coverage_of_difference(*of, n, rows, times if n < 1000 else times // 4, random)
+                         for of in DIFFERENCES]), flush=True)
     print("\n| equal systems | " + " | ".join(f"bootstrap, {n} | randomisation, {n}" for n in sizes[:3]) + " |")
     print("|---|" + "---:|" * 2 * len(sizes[:3]))
     tested = [*scores, of_share("exact", 0.3), of_share("exact", 0.9), *labels_of(200, random)[6:7]]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,12 +104,13 @@ def test_what_bm25_says_counts_as_much_as_the_reader(made: Path) -> None:
 
 
 def test_runs_are_compared_with_an_index_and_without(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run, index = made / "run", made / "idx"
-    assert {row["score"] for row in evaluated(capsys, run, run)["comparison"]} == {"em", "f1"}
-    rows = evaluated(capsys, run, run, "--index", index, "--score", "open_f1")["comparison"]
+    run, index, again = made / "run", made / "idx", made / "again"
+    shutil.copytree(run, again)
+    assert {row["score"] for row in evaluated(capsys, run, again)["comparison"]} == {"em", "f1"}
+    rows = evaluated(capsys, run, again, "--index", index, "--score", "open_f1")["comparison"]
     assert [row["score"] for row in rows] == ["open_f1", "em", "f1", "open_em"]
     assert all(row["difference"] == 0 for row in rows)
-    assert main(["evaluate", str(run), str(run), "--score", "open_f1"]) == 2  # without an index there is none
+    assert main(["evaluate", str(run), str(again), "--score", "open_f1"]) == 2  # without an index there is none
 
 
 def test_recall_is_unknown_where_the_documents_are_others(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,10 @@ from pellucid.evaluate.macro_f1 import macro_f1, macro_f1_interval
 from pellucid.evaluate.significance import (
     SentenceStatistics,
     corpus_score,
+    difference_interval,
     interval_of,
     mean_percentage,
+    of_sentences,
     share_interval,
     with_sources,
 )
@@ -93,6 +95,18 @@ def test_macro_f1_of_rare_labels_lies_in_its_interval() -> None:
     assert low <= corpus_score(metric) <= high
     assert low < 13
     assert 30 < high < 60
+
+
+def test_macro_f1_of_some_sentences_has_their_interval() -> None:
+    """A group by length is told by its own errors: all that are wrong are elsewhere."""
+    labels = ["a", "b"]
+    true, predicted = labels * 50, labels * 25 + ["a"] * 50
+    right = np.arange(100) < 50
+    group = of_sentences(classification_statistics(predicted, true, labels)["macro_f1"], right)
+    alone = classification_statistics(predicted[:50], true[:50], labels)["macro_f1"]
+    assert interval_of(group) == interval_of(alone)
+    low, high = difference_interval(group, group)
+    assert -15 < low < 0 < high < 15
 
 
 @given(st.lists(st.lists(st.integers(0, 12), min_size=4, max_size=4), min_size=4, max_size=4))

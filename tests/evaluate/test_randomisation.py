@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
+from benchmarks.coverage import coverage_of_difference
 from pellucid.evaluate.significance import (
     SentenceStatistics,
     approximate_randomisation,
@@ -18,6 +20,7 @@ from pellucid.evaluate.significance import (
     difference_interval,
     mean_percentage,
     share_interval,
+    with_sources,
 )
 from pellucid.evaluate.translation import translation_statistics
 
@@ -136,11 +139,47 @@ def test_the_interval_of_a_difference_is_of_pairs() -> None:
 
 
 def test_the_largest_difference_has_an_interval_too() -> None:
-    """All of ten right against none: Wilson's 72.2 to 100 and 0 to 27.8 combined."""
-    table = np.ones((10, 2))
-    right, wrong = (SentenceStatistics("exact", table * [hit, 1], mean_percentage, share_interval) for hit in (1, 0))
+    """All of ten mean words against none: Wilson's 72.2 to 100 and 0 to 27.8 combined."""
+    right, wrong = (mean_metric(np.full(10, hit)) for hit in (1.0, 0.0))
     assert difference_interval(right, wrong) == pytest.approx((100 - np.hypot(27.753, 27.753), 100), abs=0.01)
-    assert difference_interval(right, right) == (0, 0)
+
+
+def shares(*hits: float) -> SentenceStatistics:
+    return SentenceStatistics("exact", np.stack([hits, np.ones(len(hits))], axis=1), mean_percentage, share_interval)
+
+
+def test_the_interval_of_a_difference_of_shares_by_hand() -> None:
+    """Bonett and Price: of 10, one system has 4 alone and the other 1, so that (5 - 2) / 12 is the middle."""
+    a, b = shares(*[1] * 4, 0, *[1] * 5), shares(*[0] * 4, 1, *[1] * 5)
+    reach = 1.959964 * np.sqrt((7 / 12 - (3 / 12) ** 2) / 12)
+    assert difference_interval(a, b) == pytest.approx((100 * (0.25 - reach), 100 * (0.25 + reach)), abs=1e-3)
+
+
+def test_what_does_not_differ_here_may_differ_elsewhere() -> None:
+    """Of 98 sentences that two systems do equally well: 2 in 100 that differ, one each way, are not out of the way."""
+    reach = 100 * 1.959964 * np.sqrt(2 / 100 / 100)
+    half = shares(*[1, 0] * 49)
+    assert difference_interval(half, half) == pytest.approx((-reach, reach), abs=1e-3)
+    smooth = mean_metric(np.tile([0.2, 0.7], 49))
+    assert difference_interval(smooth, smooth) == pytest.approx((-reach, reach), abs=1e-3)
+    twice = with_sources(half, [i // 2 for i in range(98)])
+    assert difference_interval(twice, twice)[1] == pytest.approx(100 * 1.959964 * np.sqrt(2) / 51, abs=1e-3)
+    likelihood = replace(smooth, highest=np.inf)
+    assert difference_interval(likelihood, likelihood) == (0, 0)
+
+
+def test_few_sentences_that_differ_are_few_degrees_of_freedom() -> None:
+    """One of 50 by half a point: as wide as Student's t with one degree of freedom says, not with 49."""
+    values = np.random.default_rng(6).uniform(0.2, 0.8, 50)
+    low, high = difference_interval(mean_metric(values), mean_metric(values - np.eye(50)[7] * 0.25))
+    assert (high - low) / 2 == pytest.approx(12.706 * 0.5, rel=1e-3)
+    assert (high + low) / 2 == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("alone", "n", "rows"), [((0.02, 0.005), 200, 1), ((0.1, 0.05), 50, 1), ((0.2, 0.2), 200, 4)])
+def test_the_interval_of_a_difference_of_shares_covers_the_truth(alone: tuple[float, float], n: int, rows: int) -> None:
+    """400 test sets are ± 2.2 points; where few differ, the interval is a little too wide."""
+    assert coverage_of_difference(*alone, n, rows, 400, np.random.default_rng(2)) >= 92
 
 
 def test_wrong_pairs_and_no_trials_are_refused() -> None:

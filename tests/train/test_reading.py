@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from pathlib import Path
 from random import Random
 
@@ -57,7 +58,8 @@ def quiet() -> Reporter:
 def test_a_reader_learns_is_scored_and_cites(tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(config(tmp_path), out, quiet())
-    report = evaluate_runs([out, out], "test", None, lambda text: None)
+    shutil.copytree(out, tmp_path / "again")
+    report = evaluate_runs([out, tmp_path / "again"], "test", None, lambda text: None)
     found = report["runs"][0]
     assert (found["n"], found["sources"], found["signature"]) == (30, 10, "definition:squad")
     assert found["interval"]["f1"][0] <= found["f1"] <= found["interval"]["f1"][1]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pellucid.evaluate.intervals import Bounds, design_effect
 from pellucid.evaluate.macro_f1 import macro_f1_interval
-from pellucid.evaluate.significance import Score, SentenceStatistics, Sums, mean_percentage, share_interval
+from pellucid.evaluate.significance import SentenceStatistics, Sums, mean_percentage, share_interval
 from pellucid.language import columns
 
 
@@ -35,20 +35,15 @@ def classification_statistics(
     table[every, 0, truths] = hit
     table[every, 1, predictions] = 1
     table[every, 2, truths] = 1
-    confusion = confusion_table(predicted, true, labels).astype(np.float64)
-    true_labels = np.flatnonzero(confusion.sum(axis=1))
-
-    def interval(sums: Sums, _: Score) -> Bounds:
-        hits, _, rows = sums.reshape(len(sums), 3, -1).sum(axis=2).T
-        return macro_f1_interval(confusion / design_effect(hits, rows))
+    true_labels = np.unique(truths)
 
     def over_true_labels(sums: Sums) -> float:
         return float(_f1(sums)[true_labels].mean())
 
     return {"accuracy": SentenceStatistics("accuracy", np.stack([hit, np.ones(n)], axis=1), mean_percentage,
                                            share_interval),
-            "macro_f1": SentenceStatistics("macro_f1", table.reshape(n, -1), _macro_f1, interval, over_true_labels,
-                                           is_smooth=False)}
+            "macro_f1": SentenceStatistics("macro_f1", table.reshape(n, -1), _macro_f1, _macro_f1_interval,
+                                           tested=over_true_labels, is_smooth=False)}
 
 
 def confusion_table(predicted: Sequence[str], true: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
@@ -99,3 +94,9 @@ def _f1(sums: Sums) -> NDArray[np.float64]:
 
 def _macro_f1(sums: Sums) -> float:
     return float(_f1(sums)[sums.reshape(3, -1)[1:].sum(axis=0) > 0].mean())
+
+
+def _macro_f1_interval(metric: SentenceStatistics) -> Bounds:
+    _, predicted, true = metric.statistics.reshape(len(metric.statistics), 3, -1).transpose(1, 0, 2)
+    hits, _, rows = metric.by_source.reshape(len(metric.by_source), 3, -1).sum(axis=2).T
+    return macro_f1_interval(true.T @ predicted / design_effect(hits, rows))

@@ -15,6 +15,7 @@ COLUMNS = ("a - b: the difference, above 0 where a's score is higher, with its 9
 _SHOWN = 5  # sentences on the terminal
 _SENTENCE = 65  # characters of a sentence there
 _WIDTH = 78
+_LONG = 1e6  # what is as large is told by its power of ten: a perplexity's bound has no end
 _VALUE = 24  # characters of a key's value
 
 Report = dict[str, Any]
@@ -27,7 +28,9 @@ def letters(count: int) -> list[str]:
 
 def told(name: str, value: float | None) -> str:
     """A score with the digits that it deserves."""
-    return "∞" if value is None else f"{value:.{4 if name == 'nats_per_character' else 2}f}"
+    if value is None:
+        return "∞"
+    return f"{value:.{4 if name == 'nats_per_character' else 2}{'f' if abs(value) < _LONG else 'e'}}"
 
 
 def keys_of(report: Report) -> Iterator[str]:

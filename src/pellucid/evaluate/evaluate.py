@@ -53,12 +53,15 @@ def evaluate_runs(folders: Sequence[Path], split: str, files: tuple[str, str] | 
         `evaluate.comparison`.
 
     Raises:
-        UserError: a run or its data cannot be read; runs of different tasks or data are compared, or the score cannot
-            compare them.
+        UserError: a run or its data cannot be read, or is given twice; runs of different tasks or data are compared,
+            or the score cannot compare them.
     """
     reports: list[Report] = []
     evaluated: list[Evaluated] = []
     name = split if files is None else "files"
+    for place, folder in enumerate(folders):
+        if folder.resolve() in [other.resolve() for other in folders[:place]]:
+            raise ConfigError("a run is given twice", where=str(folder), fix="give each run once")
     runs = [load(folder) for folder in folders]
     chosen = chosen_score(runs, score, opened is not None)
     for run in runs:

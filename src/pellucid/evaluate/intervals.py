@@ -46,17 +46,36 @@ def wilson(hits: NDArray[np.float64], rows: NDArray[np.float64]) -> Bounds:
     return (0.0 if p == 0 else 100 * max(low, 0.0)), (100.0 if p == 1 else 100 * min(high, 1.0))
 
 
-def design_effect(hits: NDArray[np.float64], rows: NDArray[np.float64]) -> float:
-    """How many times the variance of p is p(1 - p) / n, as rows of one source [G] are alike (Kish 1965): from 1 to n.
-    Where all rows are hits or none, which tells nothing of it, rows a source."""
+def bonett_price(won: NDArray[np.float64], lost: NDArray[np.float64], rows: NDArray[np.float64]) -> Bounds:
+    """Of the percentage of rows that one of two systems alone has right less that which the other alone has, by source
+    [G]: Wald's with one row more that is won and one that is lost (Bonett and Price 2012, "Adjusted Wald Confidence
+    Interval for a Difference of Binomial Proportions Based on Paired Data"). n is the effective number of rows."""
+    n = float(rows.sum())
+    apart, either = float((won - lost).sum()) / n, float((won + lost).sum()) / n
+    effect = design_effect(won - lost, rows, either - apart**2)
+    whole = n / effect + 2
+    middle, either = apart * (n / effect) / whole, (either * n / effect + 2) / whole
+    reach = NORMAL * math.sqrt((either - middle**2) / whole)
+    return 100 * max(middle - reach, -1.0), 100 * min(middle + reach, 1.0)
+
+
+def design_effect(sums: NDArray[np.float64], rows: NDArray[np.float64], variance: float | None = None) -> float:
+    """How many times the variance of a mean over n rows is that of one row / n, as rows of one source are alike (Kish
+    1965): from 1 to n. Where no row differs from the others, which tells nothing of it, rows a source.
+
+    Args:
+        sums, rows: by source [G].
+        variance: of a row; without it p(1 - p), of rows that are hits or none.
+    """
     n, sources = float(rows.sum()), len(rows)
     if not (rows > 1).any():
         return 1.0
-    p = float(hits.sum()) / n
-    if p in (0, 1) or sources == 1:
+    p = float(sums.sum()) / n
+    variance = p * (1 - p) if variance is None else variance
+    if variance <= 0 or sources == 1:
         return n / sources
-    between = sources / (sources - 1) * float(((hits - p * rows) ** 2).sum()) / n**2
-    return min(max(between / (p * (1 - p) / n), 1.0), n)
+    between = sources / (sources - 1) * float(((sums - p * rows) ** 2).sum()) / n**2
+    return min(max(between / (variance / n), 1.0), n)
 
 
 def by_jackknife(sums: NDArray[np.float64], score: Callable[[NDArray[np.float64]], float], scale: Scale) -> Bounds:

@@ -5,6 +5,7 @@ character, 1.4427 times as many; nats are the loss's. The end of a line is predi
 An unknown token costs less than the characters that it stands for, so that a model with unknowns is flattered.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from pellucid.config import TokenizerConfig
 from pellucid.data.tokenizers.interface import UNK, Tidy, Tokenizer
-from pellucid.evaluate.significance import SentenceStatistics, rate_interval
+from pellucid.evaluate.significance import SentenceStatistics
 
 NAME = "nats_per_character"
 
@@ -34,7 +35,7 @@ def per_character_statistics(
         if count < 1:
             raise ValueError(f"sentence {i + 1} has {count} characters: its end is one at least")
     table = np.array([negative_log_likelihoods, characters], dtype=np.float64).T
-    return SentenceStatistics(NAME, table, _per_character, rate_interval)
+    return SentenceStatistics(NAME, table, _per_character, highest=math.inf)
 
 
 def reference_characters(tokenizer: Tokenizer, references: Sequence[str], token_counts: Sequence[int]) -> list[int]:

@@ -28,7 +28,7 @@ def perplexity_statistics(negative_log_likelihoods: Sequence[float], token_count
         if count < 1:
             raise ValueError(f"sentence {i + 1} has {count} tokens: perplexity needs at least one")
     table = np.array([negative_log_likelihoods, token_counts], dtype=np.float64).T
-    return SentenceStatistics("perplexity", table, _perplexity, interval=_interval, tested=_nats)
+    return SentenceStatistics("perplexity", table, _perplexity, _interval, math.inf, tested=_nats)
 
 
 def _nats(sums: NDArray[np.float64]) -> float:
@@ -40,8 +40,8 @@ def _perplexity(sums: NDArray[np.float64]) -> float:
     return _exponential(_nats(sums))
 
 
-def _interval(sums: NDArray[np.float64], score: object) -> Bounds:
-    low, high = by_jackknife(sums, _nats, RATE)
+def _interval(metric: SentenceStatistics) -> Bounds:
+    low, high = by_jackknife(metric.by_source, _nats, RATE)
     return _exponential(low), _exponential(high)
 
 

@@ -16,7 +16,16 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.evaluate.intervals import PERCENT, RATE, Bounds, by_jackknife, jackknife_error, sums_by, wilson
+from pellucid.evaluate.intervals import (
+    PERCENT,
+    RATE,
+    Bounds,
+    bonett_price,
+    by_jackknife,
+    jackknife_error,
+    sums_by,
+    wilson,
+)
 from pellucid.evaluate.student import NORMAL, critical_value
 
 DEFAULT_RESAMPLES = 1000
@@ -28,19 +37,14 @@ Sums = NDArray[np.float64]
 Score = Callable[[Sums], float]
 
 
-def percent_interval(sums: Sums, score: Score) -> Bounds:
-    """Of a score in 0 to 100 that is smooth in the sums."""
-    return by_jackknife(sums, score, PERCENT)
+def smooth_interval(metric: "SentenceStatistics") -> Bounds:
+    """Of a score that is smooth in the sums."""
+    return by_jackknife(metric.by_source, metric.score, PERCENT if metric.highest == 100 else RATE)
 
 
-def rate_interval(sums: Sums, score: Score) -> Bounds:
-    """Of a score above 0 that is smooth in the sums."""
-    return by_jackknife(sums, score, RATE)
-
-
-def share_interval(sums: Sums, score: Score) -> Bounds:
+def share_interval(metric: "SentenceStatistics") -> Bounds:
     """Of `mean_percentage` where every sentence is a hit or none."""
-    return wilson(sums[:, 0], sums[:, 1])
+    return wilson(*metric.by_source.T)
 
 
 @final
@@ -52,7 +56,8 @@ class SentenceStatistics:
         name: the score's key in reports, such as ``bleu``.
         statistics: ``[n, k]`` finite numbers whose column sums are all that `score` needs.
         score: from the column sums ``[k]`` to the score, in the score's own unit.
-        interval: from the sums by source ``[G, k]``, and `score`, to the 95 % interval.
+        interval: the 95 % interval of the score, over sources like these.
+        highest: score that there can be; the lowest is 0.
         tested: in place of `score`, what two systems are tested by; for scores that may be infinite.
         sources: ``[n]``, the number of each sentence's source, from 0; without it each has its own.
         is_smooth: a single source changes it little; by a bootstrap of what is not, equal systems differ too often.
@@ -64,7 +69,8 @@ class SentenceStatistics:
     name: str
     statistics: NDArray[np.float64]
     score: Score
-    interval: Callable[[Sums, Score], Bounds] = percent_interval
+    interval: Callable[["SentenceStatistics"], Bounds] = smooth_interval
+    highest: float = 100.0
     tested: Score | None = None
     sources: NDArray[np.int64] | None = None
     is_smooth: bool = True
@@ -132,7 +138,7 @@ def mean_percentage(sums: NDArray[np.float64]) -> float:
 
 def interval_of(metric: SentenceStatistics) -> Bounds:
     """The 95 % interval (low, high) of the metric over sources like these, in its own unit."""
-    return metric.interval(metric.by_source, metric.score)
+    return metric.interval(metric)
 
 
 def as_report(statistics: Mapping[str, SentenceStatistics]) -> dict[str, Any]:
@@ -214,18 +220,28 @@ def approximate_randomisation(
 
 
 def difference_interval(a: SentenceStatistics, b: SentenceStatistics) -> Bounds:
-    """The 95 % interval (low, high) of score(a) − score(b): Student's t on the standard error of leaving out one source
-    of both at once. Where no source changes it, both scores' intervals are combined (Newcombe 1998, method 10)."""
+    """The 95 % interval (low, high) of score(a) − score(b).
+
+    Of shares of sentences, `bonett_price`. Of other scores, Student's t on the standard error of leaving out one source
+    of both at once, with as many degrees of freedom as sources differ, G − 1 at most; where no source changes it, both
+    scores' intervals are combined (Newcombe 1998, method 10). That no sentence differs does not make two systems equal:
+    a percentage has the interval of as many shares then. What has no upper end is a likelihood, but for TER, and equal
+    ones are of one model.
+    """
     _check_paired(a, b, ("a", "b"))
-    if np.array_equal(a.statistics, b.statistics):
+    differ = int((a.by_source != b.by_source).any(axis=1).sum())
+    if a.interval is share_interval or (not differ and a.highest == 100):
+        apart = a.statistics[:, 0] - b.statistics[:, 0]
+        rows = np.stack([apart > 0, apart < 0, np.ones_like(apart)], axis=1)
+        return bonett_price(*(rows if a.sources is None else sums_by(rows, a.sources)).T)
+    if not differ:
         return 0.0, 0.0
     both, width = np.concatenate([a.by_source, b.by_source], axis=1), a.statistics.shape[1]
     of_a, of_b = corpus_score(a), corpus_score(b)
     error = jackknife_error(both, lambda s: a.score(s[:width]) - b.score(s[width:])) if len(both) > 1 else 0.0
     if error > _ROUNDING:
-        reach = critical_value(len(both) - 1) * error
-        most = 100.0 if a.interval in (percent_interval, share_interval) else math.inf
-        return max(of_a - of_b - reach, -most), min(of_a - of_b + reach, most)
+        reach = critical_value(min(differ, len(both) - 1)) * error
+        return max(of_a - of_b - reach, -a.highest), min(of_a - of_b + reach, a.highest)
     (low_a, high_a), (low_b, high_b) = interval_of(a), interval_of(b)
     below, above = math.hypot(of_a - low_a, high_b - of_b), math.hypot(high_a - of_a, of_b - low_b)
     return of_a - of_b - below, of_a - of_b + above

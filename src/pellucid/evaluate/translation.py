@@ -8,6 +8,7 @@ Every score regards letter case, and has a twin that does not: ``chrf`` and ``ch
 """
 
 import functools
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +25,6 @@ from pellucid.evaluate import meteor
 from pellucid.evaluate.significance import (
     SentenceStatistics,
     mean_percentage,
-    percent_interval,
-    rate_interval,
     share_interval,
 )
 
@@ -137,7 +136,7 @@ def _statistics(name: str, hypotheses: Sequence[str], references: Sequence[str],
     def score(sums: NDArray[np.float64]) -> float:
         return float(metric._compute_score_from_stats(sums.tolist()).score)
 
-    return SentenceStatistics(name, table, score, rate_interval if kind == "ter" else percent_interval)
+    return SentenceStatistics(name, table, score, highest=math.inf if kind == "ter" else 100.0)
 
 
 def _bleu_statistics(name: str, table: NDArray[np.float64]) -> SentenceStatistics:
