@@ -79,17 +79,15 @@ def run_job(case: Case, job: Job, folder: Path, args: argparse.Namespace, limit:
     budgets = [0] if job.one_by_one else args.budget
     wanted = [s for s in SYSTEMS if has_row(s[1], bool(args.run), job.one_by_one) and is_named(s, args.system)
               and holds(s[0], case.sizes) and (s[0] != "joeynmt" or args.joeynmt)]
-    runners = start_all(wanted, folder, budgets, args.joeynmt)
-    interleave(runners, args.repeat or (2 if args.quick else 5), lambda number: say(
-        f"  repetition {number}: " + ", ".join(f"{r.system} ({r.setting}) {rate(r.runs[-1]):,.0f}" for r in runners)))
+    runners = interleave(start_all(wanted, folder, budgets, args.joeynmt), args.repeat or (2 if args.quick else 5),
+                         lambda runner: rate(runner.runs[-1]))
     rows = []
     for runner in runners:
-        runner.stop()
         verdict = verdict_of(gate, runner, is_exact(runner.system, runner.setting, job))
         if verdict.passed:
             rows.append(row_of(case, name, runner, verdict, bound))
         else:
-            say(f"  no row for {runner.system} ({runner.setting}): {'; '.join(verdict.failures)}")
+            say(f"  no row for {runner}: {'; '.join(verdict.failures)}")
     return rows
 
 
@@ -104,16 +102,15 @@ def start_all(systems: list[tuple[str, str]], folder: Path, budgets: list[int], 
     """All systems, warm; one that cannot run is left out, and why is told."""
     runners = []
     for system, setting in systems:
-        log = folder / "log"
         try:
             runners.append(processes.start("benchmarks.decode_worker", system, setting,
-                                           [str(folder), *map(str, budgets)], log,
+                                           [str(folder), *map(str, budgets)], folder,
                                            joeynmt if system == "joeynmt" else None))
             tried = ", ".join(f"{k}: {v:.2f} s" for k, v in runners[-1].about["tried"].items())
             flags = ", ".join(f"{k}={v}" for k, v in runners[-1].about["flags"].items())
-            say(f"  {system} ({setting}) is warm; tokens a batch {tried}; {flags}")
+            say(f"  {runners[-1]} is warm; tokens a batch {tried}; {flags}")
         except RuntimeError as error:
-            say(f"  left out: {error}: {log.read_text().strip().splitlines()[-1]}")
+            say(f"  left out: {error}")
     return runners
 
 
@@ -211,6 +208,8 @@ def main() -> None:
                     rows += new
                     if args.json:
                         machine.write(rows, args.json)
+    if not rows:
+        raise SystemExit("none of these systems runs here: why is told above")
     print(tables([row | {"model": row["model"] + args.label} for row in rows]))
 
 

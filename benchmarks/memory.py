@@ -36,7 +36,7 @@ def measure(sentences: int, length: int, repeat: int) -> dict[str, Any]:
         path = Path(folder) / IDS
         sizes = {f"model.{key}": np.asarray(value) for key, value in asdict(model).items()}
         np.savez(path, source0=ids[0], target0=ids[1], **sizes)
-        runner = start("pellucid", "default", path, None, Path(folder) / "log")
+        runner = start("pellucid", "default", path, None)
         for _ in range(repeat):
             runner.run()
         runner.stop()

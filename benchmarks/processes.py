@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,38 +21,50 @@ _EVERY = 0.1  # seconds between two looks at a process
 
 @dataclass
 class Runner:
-    """A system in its process, ready for a repetition."""
+    """A system in its process, ready for a repetition; `log` has what it says on standard error."""
 
     system: str
     setting: str
     process: subprocess.Popen[str]
+    log: Path
     about: dict[str, Any]
     runs: list[dict[str, Any]]
 
+    def __str__(self) -> str:
+        return f"{self.system} ({self.setting})"
+
     def run(self) -> None:
-        """One repetition."""
+        """One repetition; errors as in `answer`."""
         assert self.process.stdin is not None
-        self.process.stdin.write("run\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and `answer` tells how
+            self.process.stdin.write("run\n")
+            self.process.stdin.flush()
         self.runs.append(self.answer())
 
     def answer(self) -> dict[str, Any]:
         """The next line that the process writes.
 
         Raises:
-            RuntimeError: it ended.
+            RuntimeError: it ended; with how, and what it said last.
         """
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.system} ({self.setting}) ended")
+        if not line.endswith("\n"):
+            raise RuntimeError(f"{self} {ending(self.process.wait(), self.log.read_text(errors='replace'))}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def stop(self) -> None:
         """Ends the process."""
         self.process.kill()
-        self.process.wait()
+        with contextlib.suppress(BrokenPipeError):  # what it has not read is lost
+            self.process.communicate()
+
+
+def ending(status: int, said: str) -> str:
+    """How a process ended, and the last lines of what it said on standard error."""
+    how = f"ended with {status}" if status >= 0 else f"was ended by signal {-status} ({signal.strsignal(-status)})"
+    return "\n    ".join([how, *said.strip().splitlines()[-3:]])
 
 
 def names_of(systems: list[tuple[str, str]]) -> list[str]:
@@ -64,38 +77,54 @@ def is_named(system: tuple[str, str], names: list[str]) -> bool:
     return not names or system[0] in names or ": ".join(system) in names
 
 
-def start(module: str, system: str, setting: str, arguments: list[str], log: Path, python: str | None) -> Runner:
+def start(module: str, system: str, setting: str, arguments: list[str], folder: Path, python: str | None) -> Runner:
     """Starts a system (`python -m MODULE SYSTEM SETTING ARGUMENTS`) and waits for the first thing it says.
 
     Args:
-        log: where its standard error goes.
+        folder: for its log.
         python: an interpreter in place of this one.
+
+    Raises:
+        RuntimeError: it ended.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(
         filter(None, [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")]))}
+    log = folder / f"{system}, {setting}.log"
     with log.open("w") as errors:
         process = subprocess.Popen([python or sys.executable, "-m", module, system, setting, *arguments], text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment)
-    runner = Runner(system, setting, process, {}, [])
-    runner.about = runner.answer()
+    runner = Runner(system, setting, process, log, {}, [])
+    try:
+        runner.about = runner.answer()
+    except RuntimeError:
+        runner.stop()
+        raise
     return runner
 
 
-def interleave(runners: list[Runner], repeat: int, report: Callable[[int], None]) -> None:
-    """`repeat` repetitions of every system, each time beginning with another one.
+def interleave(runners: list[Runner], repeat: int, rate: Callable[[Runner], float]) -> list[Runner]:
+    """`repeat` repetitions of every system, each time beginning with another one; then they are ended. One that ends
+    by itself is left out, and why is told.
 
     Args:
-        report: called with the number of repetitions done.
+        rate: the tokens a second of the last repetition.
 
-    Raises:
-        SystemExit: there is no system.
+    Returns:
+        Those that made all repetitions.
     """
-    if not runners:
-        raise SystemExit("none of these systems runs here: why is told above")
+    left = list(runners)
     for number in range(repeat):
-        for runner in runners[number % len(runners):] + runners[: number % len(runners)]:
-            runner.run()
-        report(number + 1)
+        first = number % max(len(left), 1)
+        for runner in left[first:] + left[:first]:
+            try:
+                runner.run()
+            except RuntimeError as error:
+                say(f"  left out: {error}")
+                left.remove(runner)
+        say(f"  repetition {number + 1} of {repeat}: " + ", ".join(f"{runner} {rate(runner):,.0f}" for runner in left))
+    for runner in runners:
+        runner.stop()
+    return left
 
 
 def answers() -> TextIO:

@@ -42,9 +42,9 @@ def systems_of(case: str, joeynmt: str | None) -> list[tuple[str, str]]:
     return [s for s in systems if s[0] != "joeynmt" or joeynmt]
 
 
-def start(system: str, setting: str, path: Path, joeynmt: str | None, log: Path, *more: str) -> Runner:
+def start(system: str, setting: str, path: Path, joeynmt: str | None, *more: str) -> Runner:
     """Starts a system and waits until it has warmed up, or whatever it is to do first."""
-    runner = processes.start("benchmarks.worker", system, setting, [str(path), *more], log,
+    runner = processes.start("benchmarks.worker", system, setting, [str(path), *more], path.parent,
                              joeynmt if system == "joeynmt" else None)
     runner.about["tokens"] = tokens_of(path)
     return runner
@@ -62,11 +62,8 @@ def run_case(case: str, repeat: int, joeynmt: str | None, only: list[str], limit
             f"MFLOP a token, limit {tokens / best:,.0f} tokens/s")
         runners = start_all([s for s in systems_of(case, joeynmt) if is_named(s, only)], paths, joeynmt)
         check_sizes(runners)
-        interleave(runners, repeat, lambda number: say(f"  repetition {number} of {repeat}: " + ", ".join(
-            f"{r.system} ({r.setting}) {r.about['tokens'] / r.runs[-1]['seconds']:,.0f}" for r in runners)))
-        for runner in runners:
-            runner.stop()
-        return [row_of(case, model["name"], runner, best / tokens, operations / tokens) for runner in runners]
+        left = interleave(runners, repeat, lambda runner: float(runner.about["tokens"] / runner.runs[-1]["seconds"]))
+        return [row_of(case, model["name"], runner, best / tokens, operations / tokens) for runner in left]
 
 
 def inputs_of(case: str, folder: Path) -> dict[str, Path]:
@@ -90,12 +87,11 @@ def start_all(systems: list[tuple[str, str]], paths: dict[str, Path], joeynmt: s
     runners = []
     for system, setting in systems:
         path = paths["textbook" if system == "textbook" else "own" if "own batches" in setting else "given"]
-        log = path.parent / "log"
         try:
-            runners.append(start(system, setting, path, joeynmt, log))
-            say(f"  {system} ({setting}) is warm after {runners[-1].about['warm_up_seconds']:.0f} s")
+            runners.append(start(system, setting, path, joeynmt))
+            say(f"  {runners[-1]} is warm after {runners[-1].about['warm_up_seconds']:.0f} s")
         except RuntimeError as error:
-            say(f"  left out: {error}\n{log.read_text()[-2000:]}")
+            say(f"  left out: {error}")
     return runners
 
 
@@ -107,18 +103,22 @@ def race(case: str, target: float, joeynmt: str | None, only: list[str]) -> list
         for system, setting in systems_of(case, joeynmt):
             if not is_named((system, setting), only) or "own" in setting or system == "textbook":
                 continue
-            runner = start(system, setting, path, joeynmt, Path(name) / "log", str(target))
+            try:
+                runner = start(system, setting, path, joeynmt, str(target))
+            except RuntimeError as error:
+                say(f"  left out: {error}")
+                continue
             runner.process.wait()
             rows.append({"workload": f"{case} to loss {target}", "model": case, "system": system, "setting": setting,
                          **runner.about})
-            say(f"  {system} ({setting}): loss {runner.about['loss']:.3f} after {runner.about['seconds']:.0f} s, "
+            say(f"  {runner}: loss {runner.about['loss']:.3f} after {runner.about['seconds']:.0f} s, "
                 f"{runner.about['updates']} updates")
     return rows
 
 
 def check_sizes(runners: list[Runner]) -> None:
     """All systems must hold the same model, within half a percent."""
-    sizes = {f"{r.system} ({r.setting})": r.about["parameters"] for r in runners}
+    sizes = {str(r): r.about["parameters"] for r in runners}
     assert all(one <= 1.005 * other for one in sizes.values() for other in sizes.values()), sizes
 
 
@@ -187,6 +187,8 @@ def main() -> None:
             say(table([row for row in rows if row["workload"] == case]))
         if args.json:
             machine.write(rows, args.json)
+    if not rows:
+        raise SystemExit("none of these systems runs here: why is told above")
     if not args.to_loss:
         print(f"{table(rows)}\n\n{best_peers(rows)}")
 
