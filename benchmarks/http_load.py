@@ -5,6 +5,7 @@ Raw sockets in one thread: what it takes of the machine is taken from the server
 
 from __future__ import annotations
 
+import contextlib
 import json
 import selectors
 import socket
@@ -40,14 +41,20 @@ def ask(port: int, requests: Sequence[bytes], connections: int) -> Answers:
 
     Raises:
         ValueError: an answer is not 200, or cannot be read.
+        ConnectionError: the server ended a connection before it had answered, or there is none.
     """
-    chosen = selectors.DefaultSelector()
+    with contextlib.ExitStack() as lines:
+        return _ask(port, requests, connections, lines)
+
+
+def _ask(port: int, requests: Sequence[bytes], connections: int, lines: contextlib.ExitStack) -> Answers:
+    chosen = lines.enter_context(selectors.DefaultSelector())
     bodies, seconds, begun = [b""] * len(requests), [0.0] * len(requests), [0.0] * len(requests)
     left = iter(range(len(requests)))
     under_way = 0
     start = time.perf_counter()
     for _ in range(min(connections, len(requests))):
-        line = socket.create_connection(("127.0.0.1", port))
+        line = lines.enter_context(socket.create_connection(("127.0.0.1", port)))
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         place = next(left)
         chosen.register(line, selectors.EVENT_READ, [place, b""])
@@ -58,7 +65,10 @@ def ask(port: int, requests: Sequence[bytes], connections: int) -> Answers:
         for key, _ in chosen.select():
             line, state = key.fileobj, key.data
             assert isinstance(line, socket.socket)
-            state[1] += line.recv(65_536)
+            came = line.recv(65_536)
+            if not came:
+                raise ConnectionError(f"the server ended a connection after {len(state[1])} bytes of an answer")
+            state[1] += came
             body = _body(state[1])
             if body is None:
                 continue

@@ -27,6 +27,7 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.http_load import ask, post
+from benchmarks.processes import ending
 from benchmarks.translate import prepare
 from pellucid.runs.run import load
 
@@ -53,7 +54,11 @@ print(json.dumps({"per_second": len(lines) / elapsed, "p50": sorted(ones)[100], 
 
 @contextlib.contextmanager
 def server(command: list[str], environment: dict[str, str]) -> Iterator[tuple[int, int, float]]:
-    """A server that says on standard error where it listens: its port, its process, and the seconds until then."""
+    """A server that says on standard error where it listens: its port, its process, and the seconds until then.
+
+    Raises:
+        SystemExit: it ended before it was told to; with how, and what it said last.
+    """
     begun = time.perf_counter()
     with subprocess.Popen(command, env=os.environ | environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -63,9 +68,15 @@ def server(command: list[str], environment: dict[str, str]) -> Iterator[tuple[in
             if found := re.search(r"(?:listening|running) on http://127\.0\.0\.1:(\d+)", line):
                 break
         else:
-            raise ValueError(f"no server: {told}")
+            raise SystemExit(f"the server {ending(process.wait(), told)}")
         try:
             yield int(found[1]), process.pid, time.perf_counter() - begun
+        except ConnectionError as error:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5)
+            process.terminate()
+            said = process.communicate(timeout=60)[1]
+            raise SystemExit(f"{error}: the server {ending(process.returncode, said)}") from error
         finally:
             process.terminate()
             process.communicate(timeout=60)
