@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sys
 import time
@@ -22,6 +23,7 @@ import torch
 from benchmarks.processes import answers, peak_memory
 
 PAD = 0
+MOST = 3000  # updates to a loss
 WORKERS = contextlib.ExitStack()  # of pellucid; they end with this process
 Update = Callable[[int], float]
 System = tuple[torch.nn.Module, Update, Update]  # the model, an update on a batch, the loss of a batch without one
@@ -112,9 +114,15 @@ def peak_of(device: torch.device) -> int:
 
 
 def train_until(target: float, update: Update, evaluate: Update, batches: int) -> tuple[int, float]:
-    """Updates until the loss of the last batch, which is not trained on, is at most `target`: updates and loss."""
+    """Updates until the loss of the last batch, which is not trained on, is at most `target`: updates and loss.
+
+    Raises:
+        SystemExit: it did not come to that in MOST updates, or is not a number any more.
+    """
     done, loss = 0, float("inf")
-    while loss > target and done < 3000:
+    while not loss <= target:
+        if done >= MOST or math.isnan(loss):
+            raise SystemExit(f"the loss is {loss:.3f} after {done} updates, and not {target:g}")
         for _ in range(10):
             update(done % (batches - 1))
             done += 1
