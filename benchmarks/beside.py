@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import ending
 from pellucid.data.splits import open_splits
 from pellucid.runs.run import load
 
@@ -49,8 +50,12 @@ def updates_of(run: Path) -> list[dict[str, Any]]:
 
 
 def train(recipe: str, more: list[str], run: Path, seconds: float) -> float:
-    """Tokens a second of a training that is stopped after so many seconds of updates; it goes on where it was."""
-    begun = updates_of(run)
+    """Tokens a second of a training that is stopped after so many seconds of updates; it goes on where it was.
+
+    Raises:
+        SystemExit: it failed, or ended before that.
+    """
+    begun, ended_well = updates_of(run), {0}
     with run.with_suffix(".log").open("a") as log:
         process = subprocess.Popen([*PELLUCID, "train", recipe, "--out", str(run), "--train.log_every", "5",
                                     "--train.validate_every", "40", *more], stdout=log, stderr=log)
@@ -60,9 +65,11 @@ def train(recipe: str, more: list[str], run: Path, seconds: float) -> float:
             if len(lines) > 1 and lines[-1]["seconds"] - lines[0]["seconds"] > seconds and (run / "best.json").exists():
                 process.send_signal(signal.SIGTERM)
                 process.wait()
-    lines = updates_of(run)[len(begun):]
+                ended_well |= {128 + signal.SIGTERM, -signal.SIGTERM}
+    lines, told = updates_of(run)[len(begun):], run.with_suffix(".log").read_text(encoding="utf-8")
+    if process.returncode not in ended_well:
+        raise SystemExit(f"{recipe}: its training {ending(process.returncode, told)}")
     if len(lines) < 2:
-        told = run.with_suffix(".log").read_text(encoding="utf-8")
         raise SystemExit(f"{recipe} was not trained for {seconds:g} seconds more; give it more updates\n{told[-2000:]}")
     first, *_, last = lines
     tokens = sum(last[side] - first[side] for side in ("source_tokens", "target_tokens"))
@@ -70,7 +77,11 @@ def train(recipe: str, more: list[str], run: Path, seconds: float) -> float:
 
 
 def decode(run: Path, lines: int) -> float:
-    """Lines a second of the command that decodes the first so many of the test split."""
+    """Lines a second of the command that decodes the first so many of the test split.
+
+    Raises:
+        SystemExit: it failed.
+    """
     of_run = load(run)
     test = open_splits(of_run.config, run)["test"]
     source = run / "test.txt"
@@ -78,9 +89,12 @@ def decode(run: Path, lines: int) -> float:
     source.write_text("\n".join(texts) + "\n", encoding="utf-8")
     verb = "classify" if of_run.config.task == "classification" else "generate"
     started = time.perf_counter()
-    subprocess.run([*PELLUCID, verb, str(run), "--input", str(source), "--output", os.devnull], check=True,
-                   stderr=subprocess.DEVNULL)
-    return len(texts) / (time.perf_counter() - started)
+    done = subprocess.run([*PELLUCID, verb, str(run), "--input", str(source), "--output", os.devnull], check=False,
+                          stderr=subprocess.PIPE, text=True)
+    elapsed = time.perf_counter() - started
+    if done.returncode:
+        raise SystemExit(f"{run.name}: its decoding {ending(done.returncode, done.stderr)}")
+    return len(texts) / elapsed
 
 
 HEAD = ("| recipe | training alone | training beside it | training × | decoding alone | decoding beside it | "
