@@ -36,12 +36,13 @@ class Verdict:
         return self.state in ("outside", "lacking", "failed")
 
     def __str__(self) -> str:
-        old = f"{self.spot.number.text} in the text, " if self.spot else ""
-        return f"{self.state:9} {self.name}: {old}{self.new} {self.message}".rstrip()
+        old = f"{self.spot.number.text} in the text," if self.spot else ""
+        return " ".join(filter(None, [f"{self.state:9} {self.name}:", old, self.new, self.message]))
 
 
 def judge(line: Line, outcome: dict[str, Any], spots: list[Spot], is_quick: bool) -> list[Verdict]:
-    """A verdict for each number of the line that was made, and for each that has a band and was not."""
+    """A verdict for each number of the line that was made, and for each that was not and has a band or, unless
+    `is_quick`, stands in a table."""
     bands = line.bands(is_quick)
     values: dict[str, list[float]] = outcome["values"]
     verdicts: list[Verdict] = []
@@ -50,6 +51,8 @@ def judge(line: Line, outcome: dict[str, Any], spots: list[Spot], is_quick: bool
     for spot in own:
         made, band = values.get(spot.name, []), spot.band(bands)
         if spot.order >= len(made):
+            if spot.column and not is_quick:
+                verdicts.append(Verdict(line.name, spot.name, "lacking", spot, message="and was not printed"))
             continue
         new = spot.number.styled(made[spot.order])
         if not within(made[spot.order], band):
@@ -78,7 +81,7 @@ def told(verdicts: list[Verdict], faults: list[str], is_quick: bool) -> str:
     counts = Counter(verdict.state for verdict in verdicts)
     lines = [", ".join(f"{count} {state}" for state, count in counts.items()) or "nothing was made"]
     shown = [verdict for verdict in verdicts if verdict.is_wrong or (verdict.state == "moved" and not is_quick)]
-    lines += [f"{verdict.line}: {verdict}" for verdict in shown]
+    lines += dict.fromkeys(f"{verdict.line}: {verdict}" for verdict in shown)
     return "\n".join([*lines, *faults])
 
 

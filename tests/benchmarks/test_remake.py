@@ -98,6 +98,22 @@ def test_a_line_with_a_wrong_band_or_without_a_number_is_caught(
     assert run(desk, "--quick", *others) == 0
 
 
+@pytest.mark.parametrize(("printed", "said"), [
+    ("slow | 500 | 2.1", ["speed: 300 in the text, and", "×: 2.0 in the text, and"]),
+    ("fast | 500 |", ["×: 2.0 in the text, and"]), ("fast | | 2.1", ["speed: 300 in the text, and"])])
+def test_a_cell_of_the_text_that_is_not_printed_is_caught(printed: str, said: list[str], desk: Path,
+                                                          capsys: pytest.CaptureFixture[str],
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = [f"printf '| table | speed | × |\\n|---|---|---|\\n| {printed} |\\n| other | 1 | 1.6 |\\n'"]
+    lines = changed("third", commands=commands, quick={"commands": commands, "bands": {"×": [1.5, 2.5]}})
+    monkeypatch.setattr(remake, "read_claims", lambda: claims_of(desk, lines))
+    assert run(desk, "--quick", "third") == 0  # it is to print a part
+    assert run(desk, "third") == 1
+    told = capsys.readouterr().out.splitlines()
+    assert [line for line in told if "lacking  " in line] == [
+        f"third: lacking   fast > {one} was not printed" for one in said]
+
+
 @pytest.mark.parametrize(("old", "new", "said"), [
     ("99.4 %", "98.4 %", "says 98.4, outside of its band 99 to 100"), ("| 2.0 |", "| 3.0 |", "says 3.0, outside"),
     ("has 41.2 points", "has 41.6 points", "score is 41.6 in page.md > Numbers, 41.2 in page.md > Numbers > the sec"),
