@@ -34,10 +34,11 @@ class Number:
         return float(self.text.replace(",", "").replace("−", "-"))
 
     def styled(self, value: float) -> str:
-        """Another value, written as this one is: as many decimals, thousands apart."""
-        decimals = len(self.text.partition(".")[2])
+        """Another value, written as this one is: as many decimals, thousands apart unless it has them together."""
+        whole, _, decimals = self.text.partition(".")
         sign = "+" if self.text[0] == "+" else "-"
-        written = f"{value:{sign},.{decimals}f}"
+        apart = "" if re.search(r"\d{4}", whole) else ","
+        written = f"{value:{sign}{apart}.{len(decimals)}f}"
         return written.replace("-", "−") if "−" in self.text else written
 
 

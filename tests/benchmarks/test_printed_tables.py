@@ -45,6 +45,10 @@ def test_what_is_printed_is_what_stands_in_the_text(line: str, output: str, leas
         assert spot.number.styled(value) == spot.number.text, spot.place
 
 
+def test_a_number_that_did_not_move_is_written_as_it_was() -> None:
+    assert [spot.place for spot in SPOTS if spot.number.styled(spot.number.value) != spot.number.text] == []
+
+
 def test_the_best_peer_of_each_workload() -> None:
     made = printed(train.best_peers(rows("2026-11-21-train-cpu.json")), {})
     factors = [cell.numbers[0].value for (_, column), cell in made.items() if column == "× the best peer"]

@@ -50,7 +50,9 @@ def test_digits_of_names_are_no_numbers(text: str, wanted: list[float]) -> None:
 
 
 @pytest.mark.parametrize(("old", "value", "new"), [("9,910", 12345.6, "12,346"), ("41.2", 40, "40.0"),
-                                                   ("+0.2", -0.91, "-0.9"), ("−64", -7, "−7"), ("1,000", 999, "999")])
+                                                   ("+0.2", -0.91, "-0.9"), ("−64", -7, "−7"), ("1,000", 999, "999"),
+                                                   ("999", 1000, "1,000"), ("2295.87", 2295.87, "2295.87"),
+                                                   ("2295.87", 12345, "12345.00"), ("2,295.87", 12345, "12,345.00")])
 def test_a_value_is_written_as_the_one_it_replaces(old: str, value: float, new: str) -> None:
     (number,) = numbers(old)
     assert number.styled(value) == new
