@@ -34,12 +34,11 @@ from benchmarks.processes import Runner, interleave, is_named, names_of, say
 from benchmarks.reference import Gate, Verdict
 from pellucid.runs.run import load
 
+WORKERS = ("1x1", "1x2", "2x1")  # of CTranslate2, times the threads of each
 SYSTEMS: list[tuple[str, str]] = [
     ("pellucid", "int8"), ("pellucid", "bf16"), ("pellucid", "fp32"), ("pellucid", "plain fp32"),
-    ("ctranslate2", "float32 1x1"), ("ctranslate2", "float32 1x2"), ("ctranslate2", "float32 2x1"),
-    ("ctranslate2", "int8 1x1"), ("ctranslate2", "int8 1x2"), ("ctranslate2", "int8 2x1"),
-    ("ctranslate2", "bfloat16 2x1"), ("ctranslate2", "float32 2x1 mkl"), ("ctranslate2", "int8 2x1 mkl"),
-    ("ctranslate2", "float32 2x1 vmap"), ("ctranslate2", "int8 2x1 vmap"),
+    *(("ctranslate2", f"{kind} {workers}{more}") for kind in ("float32", "int8", "bfloat16")
+      for more in ("", " mkl", " vmap") for workers in WORKERS if kind != "bfloat16" or not more),
     ("transformers", "fp32"), ("transformers", "bf16"), ("joeynmt", "fp32")]
 SEARCHES = [Search("greedy", 1, 0.0, 0.0), Search("beam 4", 4, 0.0, 0.0), Search("beam 4, penalty", 4, 0.6, 0.6)]
 BUDGETS = [512, 1024, 2048, 4096, 8192]  # source tokens a batch

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import decoders, vocabulary_map, workloads
 from benchmarks.convert import holds, to_ctranslate2
-from benchmarks.decode import SEARCHES, is_exact
+from benchmarks.decode import SEARCHES, SYSTEMS, WORKERS, has_row, is_exact
 from benchmarks.decode_cases import Case, random_case
 from benchmarks.decode_job import BOS, EOS, Job, Search, groups, read, until_eos
 from benchmarks.decode_limit import source_products, step_products
@@ -88,6 +88,15 @@ def test_every_system_finds_what_the_reference_finds(system: str, parts: tuple[s
     gate = Gate(case.model, job, None)
     assert len(set(map(len, gate.reference))) > 1
     assert gate.judge([found[i] for i in range(SENTENCES)], exact=True).failures == []
+
+
+@pytest.mark.parametrize("kind", ["float32", "int8"])
+@pytest.mark.parametrize("library", ["", " mkl"])
+@pytest.mark.parametrize(("one_by_one", "workers"), [(False, {"1x2", "2x1"}), (True, {"1x1", "1x2"})])
+def test_ctranslate2_is_tried_with_every_share_of_two_threads(kind: str, library: str, one_by_one: bool,
+                                                              workers: set[str]) -> None:
+    tried = {setting for system, setting in SYSTEMS if system == "ctranslate2" and has_row(setting, False, one_by_one)}
+    assert {one for one in WORKERS if f"{kind} {one}{library}" in tried} == workers
 
 
 def test_the_gate_catches_a_wrong_output(case: Case) -> None:
