@@ -15,6 +15,7 @@ import hashlib
 import json
 from pathlib import Path
 
+from benchmarks.arguments import positive
 from pellucid.retrieve.documents import read_documents
 from pellucid.retrieve.passages import Passage, cut
 
@@ -37,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE", help="in SQuAD's layout, packed or not")
     parser.add_argument("--out", type=Path, required=True, help="a folder")
-    parser.add_argument("--characters", type=int, default=150, help="of a piece, at most (150)")
+    parser.add_argument("--characters", type=positive, default=150, help="of a piece, at most (150)")
     given = parser.parse_args()
     pieces = {digest(piece): piece for document in read_documents(given.files) if document.title
               for piece in cut(document, given.characters) if len(piece.text) >= SHORTEST * given.characters}

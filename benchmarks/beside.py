@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.arguments import above_zero, positive
 from benchmarks.processes import ending
 from pellucid.data.splits import open_splits
 from pellucid.runs.run import load
@@ -124,9 +125,9 @@ def main() -> None:
     """Prints a row for each recipe."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", nargs="+")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of updates in each training")
-    parser.add_argument("--lines", type=int, default=1000, help="to decode")
-    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--seconds", type=above_zero, default=8.0, help="of updates in each training")
+    parser.add_argument("--lines", type=positive, default=1000, help="to decode")
+    parser.add_argument("--repeat", type=positive, default=2)
     args, more = parser.parse_known_args()
     print(HEAD)
     for recipe in args.recipe:

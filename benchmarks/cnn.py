@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import random
-from pathlib import Path
 from statistics import mean
 
 import torch
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks import machine
+from benchmarks.arguments import new_file, positive, run_folder
 from pellucid.data.splits import open_splits
 from pellucid.runs.run import load
 
@@ -108,9 +108,9 @@ def encode(texts: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, list[Sent
 def main() -> None:
     """Parses, trains, prints, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="a run folder of the task classification")
-    parser.add_argument("--seeds", type=int, default=5, help="so many networks, with the seeds 1, 2, ...")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("run", type=run_folder, help="a run folder of the task classification")
+    parser.add_argument("--seeds", type=positive, default=5, help="so many networks, with the seeds 1, 2, ...")
+    parser.add_argument("--json", type=new_file, help="where to write the results")
     args = parser.parse_args()
     run = load(args.run)
     splits, words, labels = encode({name: list(pairs) for name, pairs in open_splits(run.config, run.folder).items()})

@@ -13,10 +13,10 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.arguments import new_file
 from pellucid.ablate.effects import Sample, compare, intervals
 from pellucid.ablate.power import found_with
 from pellucid.evaluate.holm import holm
@@ -148,7 +148,7 @@ def main() -> None:
     """Prints both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer studies of three kinds, in seconds")
-    parser.add_argument("--json", type=Path, help="also write every row there")
+    parser.add_argument("--json", type=new_file, help="also write every row there")
     arguments = parser.parse_args()
     kinds, families, studies = (list(KINDS)[::4], FAMILIES[1::2], 50) if arguments.quick else (KINDS, FAMILIES, 1000)
     random, found = np.random.default_rng(7), []

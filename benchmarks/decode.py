@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from benchmarks import machine, processes, vocabulary_map
+from benchmarks.arguments import new_file, positive, run_folder
 from benchmarks.convert import holds, to_ctranslate2
 from benchmarks.decode_cases import LENGTHS, PLACED, Case, random_case, run_case
 from benchmarks.decode_job import Job, Search
@@ -152,10 +153,17 @@ def table(rows: list[dict[str, Any]], one_by_one: bool) -> str:
 
 
 def cases_of(args: argparse.Namespace) -> list[Case]:
-    """A trained run's, or a random model's of each size."""
+    """A trained run's, or a random model's of each size.
+
+    Raises:
+        SystemExit: the peers have no such model as the run's.
+    """
     if args.run:
         files = (args.source, args.target) if args.source else None
-        return [run_case(args.run, files, args.sentences)]
+        try:
+            return [run_case(args.run, files, args.sentences)]
+        except ValueError as error:
+            raise SystemExit(str(error)) from error
     return [random_case(model, kind, args.sentences, position, args.attention)
             for model in args.model for kind in args.lengths for position in args.position]
 
@@ -163,7 +171,7 @@ def cases_of(args: argparse.Namespace) -> list[Case]:
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", type=Path, help="a run folder, in place of random weights; its test set is decoded")
+    parser.add_argument("--run", type=run_folder, help="a run, in place of random weights; its test set is decoded")
     parser.add_argument("--source", help="a file of sources to decode with the run")
     parser.add_argument("--target", help="their references")
     parser.add_argument("--model", nargs="*", choices=["tiny", "small", "base"], default=["tiny", "small", "base"])
@@ -175,13 +183,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mode", nargs="*", choices=["batches", "one by one"], default=["batches", "one by one"])
     parser.add_argument("--system", nargs="*", default=[], choices=names_of(SYSTEMS), metavar="SYSTEM",
                         help='only these, as in ctranslate2 or "ctranslate2: int8 2x1"')
-    parser.add_argument("--budget", nargs="*", type=int, default=BUDGETS, help="source tokens a batch to choose from")
-    parser.add_argument("--sentences", type=int, help="only so many")
+    parser.add_argument("--budget", nargs="+", type=positive, default=BUDGETS,
+                        help="source tokens a batch to choose from")
+    parser.add_argument("--sentences", type=positive, help="only so many")
     parser.add_argument("--quick", action="store_true", help="two repetitions in place of five")
-    parser.add_argument("--repeat", type=int, help="repetitions")
+    parser.add_argument("--repeat", type=positive, help="repetitions")
     parser.add_argument("--joeynmt", metavar="PYTHON", help="the interpreter of an environment with joeynmt 2.3.0")
     parser.add_argument("--label", default="", help="added to the names of models in the table that is printed")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--json", type=new_file, help="where to write the results")
     args = parser.parse_args()
     if bool(args.source) != bool(args.target) or (args.source and not args.run):
         parser.error("--source and --target go together, and with --run")

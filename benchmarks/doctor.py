@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import machine
+from benchmarks.arguments import new_file, positive
 
 PAIRS = 1_000_000
 WORDS = 50_000
@@ -95,9 +96,9 @@ def measure(folder: Path) -> dict[str, Any]:
 def main() -> None:
     """Parses, makes the corpus, measures, prints, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--pairs", type=positive, default=PAIRS)
     parser.add_argument("--quick", action="store_true", help="30,000 pairs in place of --pairs")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--json", type=new_file, help="where to write the results")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:

@@ -15,6 +15,8 @@ import sys
 import time
 from collections import defaultdict
 
+from benchmarks.arguments import positive
+
 SEARCHES = {"greedy": 1, "beam 4": 4}
 PRECISIONS = ["fp32", "bf16", "int8"]
 
@@ -55,7 +57,7 @@ def main() -> None:
     from pellucid.kernels.levels import levels_here
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=int, default=2, help="processes for each level")
+    parser.add_argument("--repeat", type=positive, default=2, help="processes for each level")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # what each of them is told
     args = parser.parse_args()
     if args.here:

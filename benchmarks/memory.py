@@ -19,6 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from benchmarks import machine
+from benchmarks.arguments import new_file
 from benchmarks.processes import say
 from benchmarks.train import start
 from benchmarks.workloads import EOS, FIRST, IDS, MODELS
@@ -72,8 +73,8 @@ def main() -> None:
     """Parses, measures every point, draws, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two repetitions in place of five, and no longest batches")
-    parser.add_argument("--json", type=Path, help="where to write the results")
-    parser.add_argument("--figure", type=Path, help="where to draw them")
+    parser.add_argument("--json", type=new_file, help="where to write the results")
+    parser.add_argument("--figure", type=new_file, help="where to draw them")
     args = parser.parse_args()
     points = {(n, 64) for n in SENTENCES} | {(32, t) for t in LENGTH}
     if args.quick:

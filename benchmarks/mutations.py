@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.arguments import new_file, positive
 from benchmarks.claims import ROOT
 from pellucid.config.reader import read_dataclass
 from pellucid.config.strict_yaml import read_yaml
@@ -142,8 +143,8 @@ def main() -> int:
     """Prints a line for each fault, and which lived."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="those whose file or words contain this")
-    parser.add_argument("--first", type=int, help="this many of them")
-    parser.add_argument("--json", type=Path, help="what became of each is written there, and read the next time")
+    parser.add_argument("--first", type=positive, help="this many of them")
+    parser.add_argument("--json", type=new_file, help="what became of each is written there, and read the next time")
     arguments = parser.parse_args()
     chosen = [each for each in read_mutations() if arguments.only in f"{each.file} {each.says}"][: arguments.first]
     found, known = [], killers_in(arguments.json)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks import machine
+from benchmarks.arguments import new_file, positive, run_folder
 from benchmarks.kneser_ney import KneserNey
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.splits import open_splits
@@ -51,10 +51,10 @@ def targets(corpus: Corpus) -> list[list[int]]:
 def main() -> None:
     """Parses, measures, prints, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="a run folder of the task seq2seq")
+    parser.add_argument("run", type=run_folder, help="a run folder of the task seq2seq")
     parser.add_argument("--split", default="validation", help="of which the targets are")
-    parser.add_argument("--order", type=int, default=5, help="of the n-grams")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--order", type=positive, default=5, help="of the n-grams")
+    parser.add_argument("--json", type=new_file, help="where to write the results")
     args = parser.parse_args()
     found = rows(load(args.run), args.split, args.order)
     for row in found:

@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.arguments import new_file
 from benchmarks.plan_cases import BASE, CASES, HELD_OUT, Case
 from benchmarks.processes import say, watch
 
@@ -142,7 +143,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="the first three of them")
     parser.add_argument("--times", type=int, default=0, help="plan and train so many times, by turns, for the speed")
     parser.add_argument("--memory", help="measure what is proposed for a memory such as 1GiB")
-    parser.add_argument("--json", type=Path, help="where to write the results; cases that it has stay")
+    parser.add_argument("--json", type=new_file, help="where to write the results; cases that it has stay")
     parser.add_argument("--whole", nargs=argparse.REMAINDER, help="a recipe and its overrides, in place of the cases")
     args = parser.parse_args()
     wanted = args.whole[:1] if args.whole else list(HELD_OUT) if args.held_out else args.case

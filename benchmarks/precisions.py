@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 from sacrebleu.metrics.bleu import BLEU
 
+from benchmarks.arguments import run_folder
 from pellucid.evaluate.evaluate import pairs_of
 from pellucid.runs.run import Run, load
 
@@ -30,7 +30,7 @@ def outputs_of(run: Run, sources: list[str], precision: Precision, beam_size: in
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="a run folder of the task seq2seq")
+    parser.add_argument("run", type=run_folder, help="a run folder of the task seq2seq")
     run, splits = load(parser.parse_args().run), ("validation", "test")
     pairs = {split: pairs_of(run, split, None) for split in splits}
     metric, exact = BLEU(lowercase=True), dict[str, list[list[str]]]()

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arguments import new_file, positive
 from pellucid.config import RunConfig, Split
 from pellucid.config.mapping import from_mapping
 from pellucid.recipes import read_recipe
@@ -116,10 +117,10 @@ def worker(corpus: Path, run: Path) -> None:
 def main() -> None:
     """Parses, makes the corpus, measures, prints, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=RECORDS, help="records of the corpus")
+    parser.add_argument("--records", type=positive, default=RECORDS, help="records of the corpus")
     parser.add_argument("--quick", action="store_true", help="50,000 records in place of --records")
     parser.add_argument("--folder", type=Path, help="an existing folder for the files, emptied of them afterwards")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--json", type=new_file, help="where to write the results")
     parser.add_argument("--worker", type=Path, nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:

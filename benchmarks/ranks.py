@@ -23,6 +23,7 @@ from typing import Any
 from tests.promises.ranks import in_world, torchrun
 
 from benchmarks import machine
+from benchmarks.arguments import new_file, positive
 from benchmarks.collectives import WORDS, counted
 from benchmarks.plan import write_config
 from benchmarks.plan_cases import LARGE, TINY
@@ -139,8 +140,8 @@ def main() -> int:
     """Parses, measures, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small model, one round")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--rounds", type=positive, default=3)
+    parser.add_argument("--json", type=new_file, help="where to write the results")
     args = parser.parse_args()
     rows = count_collectives() + measure("tiny" if args.quick else "base", 1 if args.quick else args.rounds)
     if args.json:

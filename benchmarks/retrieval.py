@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arguments import new_file, positive
 from benchmarks.machine import write
 from pellucid.files import read_json
 from pellucid.retrieve.documents import read_paragraphs
@@ -106,10 +107,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--passages", type=int, default=1_000_000, help="0 leaves this part out")
-    parser.add_argument("--searches", type=int, default=3000)
+    parser.add_argument("--searches", type=positive, default=3000)
     parser.add_argument("--quick", action="store_true", help="2,000 passages, 100 searches")
     parser.add_argument("--keep", type=Path, metavar="IDX", help="where that index comes to lie, or lies")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=new_file)
     arguments = parser.parse_args(words)
     count, searches = (2000, 100) if arguments.quick else (arguments.passages, arguments.searches)
     rows: list[dict[str, Any]] = []

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.arguments import new_file, positive, run_folder
 from benchmarks.http_load import ask, post
 from benchmarks.processes import ending
 from benchmarks.translate import prepare
@@ -140,13 +141,13 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Runs the jobs in turn, prints the table, writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="a run folder with a shared SentencePiece vocabulary")
+    parser.add_argument("run", type=run_folder, help="a run folder with a shared SentencePiece vocabulary")
     parser.add_argument("--source", type=Path, required=True, help="a file of sentences")
-    parser.add_argument("--count", type=int, default=3000, help="requests")
+    parser.add_argument("--count", type=positive, default=3000, help="requests")
     parser.add_argument("--fastapi", type=Path, help="Python of the environment of the peer")
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--beam-size", type=int, help="in place of the run's")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--repeat", type=positive, default=5)
+    parser.add_argument("--beam-size", type=positive, help="in place of the run's")
+    parser.add_argument("--json", type=new_file, help="where to write the results")
     args = parser.parse_args()
     decode = load(args.run).config.decode
     args.beam, args.penalty, args.precision = args.beam_size or decode.beam_size, decode.length_penalty, "int8"

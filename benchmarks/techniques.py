@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from benchmarks.arguments import positive
 from pellucid.kernels.compiled import use_kernels
 from pellucid.kernels.levels import multiplies_bf16
 from pellucid.nn.attention_pattern import AttentionPattern
@@ -86,7 +87,7 @@ def products(repeat: int) -> list[float]:
 def main() -> None:
     """Prints a row for each pass."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=int, default=30)
+    parser.add_argument("--repeat", type=positive, default=30)
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)

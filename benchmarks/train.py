@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from benchmarks import machine, processes, workloads
+from benchmarks.arguments import above_zero, new_file, positive
 from benchmarks.limit import Limit, flops, products
 from benchmarks.processes import Runner, interleave, is_named, names_of, say
 from benchmarks.worker import read
@@ -171,11 +172,11 @@ def main() -> None:
     parser.add_argument("--system", nargs="*", default=[], choices=names_of(SYSTEMS + TITLE), metavar="SYSTEM",
                         help='only these, as in nn.Transformer or "nn.Transformer: bf16"')
     parser.add_argument("--quick", action="store_true", help="two repetitions in place of five")
-    parser.add_argument("--repeat", type=int, help="repetitions")
-    parser.add_argument("--to-loss", type=float, metavar="LOSS",
+    parser.add_argument("--repeat", type=positive, help="repetitions")
+    parser.add_argument("--to-loss", type=above_zero, metavar="LOSS",
                         help="time each case from nothing to this validation loss instead, compiling included")
     parser.add_argument("--joeynmt", metavar="PYTHON", help="the interpreter of an environment with joeynmt 2.3.0")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--json", type=new_file, help="where to write the results")
     args = parser.parse_args()
     limit = Limit(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     rows: list[dict[str, Any]] = []

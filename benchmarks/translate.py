@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.arguments import new_file, positive, run_folder
+from pellucid.errors import UserError
 from pellucid.interop.ctranslate2 import export
 from pellucid.runs.run import load
 
@@ -44,10 +46,21 @@ with open(output, "w", encoding="utf-8") as file:
 
 
 def prepare(run: Path, folder: Path) -> list[str]:
-    """Exports the run for CTranslate2; what their program is told of it."""
-    export(run, folder / "ctranslate2")
-    lowercase = str(load(run).tokenizers.config.lowercase)
-    return [str(folder / "ctranslate2"), str(folder / "ctranslate2" / "source.spm"), lowercase]
+    """Exports the run for CTranslate2; what their program is told of it.
+
+    Raises:
+        SystemExit: they have no such model, or no such vocabulary.
+    """
+    tokenizers = load(run).tokenizers
+    if tokenizers.config.kind != "sentencepiece" or not tokenizers.shared:
+        raise SystemExit(f"{run} has {'one vocabulary' if tokenizers.shared else 'two vocabularies'} of the kind "
+                         f"{tokenizers.config.kind}, and their program reads one of SentencePiece: give a run that was "
+                         "trained with tokenizer.kind sentencepiece and tokenizer.shared true")
+    try:
+        export(run, folder / "ctranslate2")
+    except UserError as error:
+        raise SystemExit(str(error)) from error
+    return [str(folder / "ctranslate2"), str(folder / "ctranslate2" / "source.spm"), str(tokenizers.config.lowercase)]
 
 
 def jobs_of(run: Path, source: str, folder: Path) -> dict[str, tuple[list[str], Path]]:
@@ -95,10 +108,10 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Runs the jobs in turn, prints the table, writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="a run folder")
+    parser.add_argument("run", type=run_folder, help="a run folder")
     parser.add_argument("--source", required=True, help="a file of lines to translate")
-    parser.add_argument("--repeat", type=int, default=5, help="repetitions")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--repeat", type=positive, default=5, help="repetitions")
+    parser.add_argument("--json", type=new_file, help="where to write the results")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -11,9 +11,9 @@ import argparse
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
+from benchmarks.arguments import new_file
 from pellucid.config import DataConfig, Split
 from pellucid.data.canonical import canonical
 from pellucid.data.division import SCHEMES, Division
@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
     parser.add_argument("--share", type=float, default=0.05)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=new_file)
     arguments = parser.parse_args()
     records = read_records(Split(path=arguments.file), fields_for("seq2seq", DataConfig()))
     found = count((source for _, source, _ in records), arguments.share)

@@ -12,12 +12,12 @@ import json
 import re
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import machine
+from benchmarks.arguments import new_file, positive, run_folder
 from pellucid.data.splits import open_splits
 from pellucid.evaluate.significance import SentenceStatistics, interval_of, mean_percentage, share_interval
 from pellucid.runs.run import Run, load
@@ -51,11 +51,11 @@ def summary(rows: list[dict[str, Any]]) -> tuple[float, float, float]:
 def main() -> None:
     """Parses, draws, prints the first samples and the share, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="a run folder whose targets are poems")
-    parser.add_argument("--titles", type=int, default=200, help="so many poems are drawn, if the test split has them")
+    parser.add_argument("run", type=run_folder, help="a run folder whose targets are poems")
+    parser.add_argument("--titles", type=positive, default=200, help="so many poems are drawn, if there are as many")
     parser.add_argument("--split", default="test", help="of which the titles are")
     parser.add_argument("--top-p", type=float, help="in place of the run's own decode.top_p")
-    parser.add_argument("--json", type=Path, help="where to write the poems")
+    parser.add_argument("--json", type=new_file, help="where to write the poems")
     args = parser.parse_args()
     run = load(args.run)
     top_p = run.config.decode.top_p if args.top_p is None else args.top_p
