@@ -31,12 +31,12 @@ from benchmarks.decode_job import Job, Search
 from benchmarks.decode_limit import Bound, bound_of
 from benchmarks.decode_table import tables
 from benchmarks.limit import Limit
-from benchmarks.processes import Runner, interleave, is_named, names_of, say
+from benchmarks.processes import Runner, System, interleave, is_chosen, named, say
 from benchmarks.reference import Gate, Verdict
 from pellucid.runs.run import load
 
 WORKERS = ("1x1", "1x2", "2x1")  # of CTranslate2, times the threads of each
-SYSTEMS: list[tuple[str, str]] = [
+SYSTEMS: list[System] = [
     ("pellucid", "int8"), ("pellucid", "bf16"), ("pellucid", "fp32"), ("pellucid", "plain fp32"),
     *(("ctranslate2", f"{kind} {workers}{more}") for kind in ("float32", "int8", "bfloat16")
       for more in ("", " mkl", " vmap") for workers in WORKERS if kind != "bfloat16" or not more),
@@ -77,7 +77,7 @@ def run_job(case: Case, job: Job, folder: Path, args: argparse.Namespace, limit:
     say(f"{case.name}, {name} (β {job.search.exponent:.2f}): {len(job.sources)} sentences, {mean:.1f} tokens each\n"
         f"  {bound}")
     budgets = [0] if job.one_by_one else args.budget
-    wanted = [s for s in SYSTEMS if has_row(s[1], bool(args.run), job.one_by_one) and is_named(s, args.system)
+    wanted = [s for s in SYSTEMS if has_row(s[1], bool(args.run), job.one_by_one) and is_chosen(s, args.system)
               and holds(s[0], case.sizes) and (s[0] != "joeynmt" or args.joeynmt)]
     runners = interleave(start_all(wanted, folder, budgets, args.joeynmt), args.repeat or (2 if args.quick else 5),
                          lambda runner: rate(runner.runs[-1]))
@@ -98,7 +98,7 @@ def verdict_of(gate: Gate, runner: Runner, exact: bool) -> Verdict:
                key=lambda verdict: (verdict.passed, verdict.identical))
 
 
-def start_all(systems: list[tuple[str, str]], folder: Path, budgets: list[int], joeynmt: str | None) -> list[Runner]:
+def start_all(systems: list[System], folder: Path, budgets: list[int], joeynmt: str | None) -> list[Runner]:
     """All systems, warm; one that cannot run is left out, and why is told."""
     runners = []
     for system, setting in systems:
@@ -181,8 +181,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--search", nargs="*", choices=[s.name for s in SEARCHES],
                         default=[s.name for s in SEARCHES])
     parser.add_argument("--mode", nargs="*", choices=["batches", "one by one"], default=["batches", "one by one"])
-    parser.add_argument("--system", nargs="*", default=[], choices=names_of(SYSTEMS), metavar="SYSTEM",
-                        help='only these, as in ctranslate2 or "ctranslate2: int8 2x1"')
+    parser.add_argument("--system", nargs="*", default=[], type=named(SYSTEMS), metavar="SYSTEM",
+                        help='only these, as in ctranslate2, "ctranslate2: int8" or "ctranslate2: int8 2x1"')
     parser.add_argument("--budget", nargs="+", type=positive, default=BUDGETS,
                         help="source tokens a batch to choose from")
     parser.add_argument("--sentences", type=positive, help="only so many")

@@ -3,19 +3,23 @@ process's memory is that of its system."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+System = tuple[str, str]  # its name and its setting
+Chosen = list[list[System]]  # by each name that was given
 _EVERY = 0.1  # seconds between two looks at a process
 
 
@@ -67,14 +71,32 @@ def ending(status: int, said: str) -> str:
     return "\n    ".join([how, *said.strip().splitlines()[-3:]])
 
 
-def names_of(systems: list[tuple[str, str]]) -> list[str]:
-    """What `--system` takes: all settings of a system, or one of them ("ctranslate2: int8 2x1")."""
-    return [*dict.fromkeys(system for system, _ in systems), *map(": ".join, systems)]
+def named(systems: list[System], asked_alone: Sequence[System] = ()) -> Callable[[str], list[System]]:
+    """The type of `--system`: the system of that name, as it is printed ("ctranslate2: int8 2x1", with a comma or in
+    brackets, too), or else all whose names begin so.
+
+    Args:
+        asked_alone: further ones, which go by their whole names.
+    """
+    def find(name: str) -> list[System]:
+        words = _words(name)
+        found = ([system for system in (*systems, *asked_alone) if _words(": ".join(system)) == words]
+                 or [system for system in systems if words and _words(": ".join(system))[:len(words)] == words])
+        if not found:
+            names = ", ".join(f'"{": ".join(system)}"' for system in (*systems, *asked_alone))
+            raise argparse.ArgumentTypeError(f"there is no system {name!r}; there are {names}")
+        return found
+
+    return find
 
 
-def is_named(system: tuple[str, str], names: list[str]) -> bool:
+def _words(name: str) -> list[str]:
+    return re.findall(r"[^\s:,()*]+", name)
+
+
+def is_chosen(system: System, chosen: Chosen) -> bool:
     """Whether it is among these, or there are none."""
-    return not names or system[0] in names or ": ".join(system) in names
+    return not chosen or any(system in some for some in chosen)
 
 
 def start(module: str, system: str, setting: str, arguments: list[str], folder: Path, python: str | None) -> Runner:

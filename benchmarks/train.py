@@ -1,9 +1,10 @@
 """Training speed beside the peers: `python -m benchmarks.train [--quick] [--json FILE]`.
 
 Each system runs in a process of its own and takes its turn, repetition by repetition; real source and target tokens
-are counted, the loss of each batch included. All have tcmalloc where it is installed, as `pellucid train` has; with
-`LD_PRELOAD=` in front, all have glibc's allocator. The fraction of the limit is the time of the update's matrix
-products alone, at their best, over the time of the update.
+are counted, the loss of each batch included. Where a CPU multiplies bf16, the peers run in it and in fp32, and the
+faster one counts, whatever `train.precision: auto` is for us. All have tcmalloc where it is installed, as `pellucid
+train` has; with `LD_PRELOAD=` in front, all have glibc's allocator. The fraction of the limit is the time of the
+update's matrix products alone, at their best, over the time of the update.
 """
 
 from __future__ import annotations
@@ -19,28 +20,37 @@ import torch
 from benchmarks import machine, processes, workloads
 from benchmarks.arguments import above_zero, new_file, positive
 from benchmarks.limit import Limit, flops, products
-from benchmarks.processes import Runner, interleave, is_named, names_of, say
+from benchmarks.processes import Chosen, Runner, System, interleave, is_chosen, named, say
 from benchmarks.worker import read
 from pellucid.kernels.allocator import start_anew
-from pellucid.kernels.levels import gains_by_bf16
+from pellucid.kernels.levels import multiplies_bf16
+from pellucid.precision import resolve
 
-BEST = "bf16" if torch.cuda.is_available() or gains_by_bf16() else "fp32"  # of peers: imitated bf16 takes minutes
-SYSTEMS: list[tuple[str, str]] = list(dict.fromkeys([
-    ("pellucid", "default"), ("pellucid", "plain"), ("nn.Transformer", "fp32"), ("nn.Transformer", BEST),
-    ("nn.Transformer", f"{BEST} compile"), ("marian", f"sdpa {BEST}"), ("x-transformers", f"flash {BEST}"),
+
+def formats() -> list[str]:
+    """In which the peers run: both where either may be the faster one; imitated bf16 takes minutes."""
+    if torch.cuda.is_available():
+        return ["bf16"]
+    return ["fp32", "bf16"] if multiplies_bf16() else ["fp32"]
+
+
+COMPILED = [("nn.Transformer", f"{kind} compile") for kind in formats()]
+MARIAN = [("marian", f"sdpa {kind}") for kind in formats()]
+SYSTEMS: list[System] = list(dict.fromkeys([
+    ("pellucid", "default"), ("pellucid", "plain equations"), ("nn.Transformer", "fp32"),
+    *(("nn.Transformer", kind) for kind in formats()), *COMPILED, *MARIAN,
+    *(("x-transformers", f"flash {kind}") for kind in formats()),
     ("joeynmt", "fp32"), ("joeynmt", "fp32, own batches")]))
+ASKED_ALONE = [("pellucid", "fp32"), ("pellucid", "bf16")]  # the default is one of them
 CLASSIFIERS = [system for system in SYSTEMS if system[0] in ("pellucid", "nn.Transformer")]
-TITLE = [("pellucid", "default"), ("textbook", "fp32"), ("nn.Transformer", f"{BEST} compile"),
-         ("marian", f"sdpa {BEST}")]
+TITLE = [("pellucid", "default"), ("textbook", "fp32"), *COMPILED, *MARIAN]
 TEXTBOOK_LENGTH = 512
 
 
-def systems_of(case: str, joeynmt: str | None) -> list[tuple[str, str]]:
-    """Who takes part in a case."""
-    if case == "classifier":
-        return CLASSIFIERS
-    systems = TITLE if case == "title" else SYSTEMS
-    return [s for s in systems if s[0] != "joeynmt" or joeynmt]
+def systems_of(case: str, joeynmt: str | None, only: Chosen) -> list[System]:
+    """Who takes part in a case, of those that are asked for."""
+    systems = {"classifier": CLASSIFIERS, "title": TITLE}.get(case, SYSTEMS) + (ASKED_ALONE if only else [])
+    return [s for s in systems if is_chosen(s, only) and (s[0] != "joeynmt" or joeynmt)]
 
 
 def start(system: str, setting: str, path: Path, joeynmt: str | None, *more: str) -> Runner:
@@ -51,7 +61,7 @@ def start(system: str, setting: str, path: Path, joeynmt: str | None, *more: str
     return runner
 
 
-def run_case(case: str, repeat: int, joeynmt: str | None, only: list[str], limit: Limit) -> list[dict[str, Any]]:
+def run_case(case: str, repeat: int, joeynmt: str | None, only: Chosen, limit: Limit) -> list[dict[str, Any]]:
     """All systems of a case, interleaved: its rows of the table."""
     with tempfile.TemporaryDirectory() as name:
         paths = inputs_of(case, Path(name))
@@ -60,8 +70,8 @@ def run_case(case: str, repeat: int, joeynmt: str | None, only: list[str], limit
         operations = sum(flops(products(model, batch)) for batch in batches)
         tokens = tokens_of(paths["given"])
         say(f"{case}: {len(batches)} updates of {tokens / len(batches):,.0f} tokens, {operations / tokens / 1e6:.1f} "
-            f"MFLOP a token, limit {tokens / best:,.0f} tokens/s")
-        runners = start_all([s for s in systems_of(case, joeynmt) if is_named(s, only)], paths, joeynmt)
+            f"MFLOP a token, limit {tokens / best:,.0f} tokens/s; our default is {resolve('auto', limit.device)}")
+        runners = start_all(systems_of(case, joeynmt, only), paths, joeynmt)
         check_sizes(runners)
         left = interleave(runners, repeat, lambda runner: float(runner.about["tokens"] / runner.runs[-1]["seconds"]))
         return [row_of(case, model["name"], runner, best / tokens, operations / tokens) for runner in left]
@@ -83,7 +93,7 @@ def tokens_of(path: Path) -> int:
     return sum(int((ids != 0).sum()) for batch in sides for ids in batch)
 
 
-def start_all(systems: list[tuple[str, str]], paths: dict[str, Path], joeynmt: str | None) -> list[Runner]:
+def start_all(systems: list[System], paths: dict[str, Path], joeynmt: str | None) -> list[Runner]:
     """All systems, warm; one that cannot run is left out, and why is told."""
     runners = []
     for system, setting in systems:
@@ -96,13 +106,13 @@ def start_all(systems: list[tuple[str, str]], paths: dict[str, Path], joeynmt: s
     return runners
 
 
-def race(case: str, target: float, joeynmt: str | None, only: list[str]) -> list[dict[str, Any]]:
+def race(case: str, target: float, joeynmt: str | None, only: Chosen) -> list[dict[str, Any]]:
     """The wall time of every system, one after the other, from its first second to a validation loss."""
     rows = []
     with tempfile.TemporaryDirectory() as name:
         path = workloads.write(case, Path(name), updates=60)
-        for system, setting in systems_of(case, joeynmt):
-            if not is_named((system, setting), only) or "own" in setting or system == "textbook":
+        for system, setting in systems_of(case, joeynmt, only):
+            if "own" in setting or system == "textbook":
                 continue
             try:
                 runner = start(system, setting, path, joeynmt, str(target))
@@ -139,11 +149,11 @@ def table(rows: list[dict[str, Any]]) -> str:
     """The rows as Markdown; "ours ×" is our speed over theirs."""
     lines = ["| workload | system | tokens/s | ours × | of the limit | memory |", "|---|---|---|---|---|---|"]
     ours = {row["workload"]: row["tokens_per_second"] for row in rows if row["setting"] == "default"}
-    names = {"pellucid, default": "**pellucid**", "pellucid, plain": "pellucid, plain equations"}
+    names = {"pellucid, default": "**pellucid**", "pellucid, plain": "pellucid, plain equations"}  # of older results
     for row in rows:
         name = f"{row['system']}, {row['setting']}"
-        ratio = ours.get(row["workload"], float("nan")) / row["tokens_per_second"]
-        factor = "" if row["setting"] == "default" else f"{ratio:.2f}"
+        has_ratio = row["workload"] in ours and row["setting"] != "default"
+        factor = f"{ours[row['workload']] / row['tokens_per_second']:.2f}" if has_ratio else ""
         lines.append(f"| {row['workload']} | {names.get(name, name)} | {row['tokens_per_second']:,.0f} "
                      f"({row['low']:,.0f}–{row['high']:,.0f}) | {factor} | "
                      f"{row['fraction_of_limit']:.2f} | {row['peak_memory_bytes'] / 2**30:.2f} GiB |")
@@ -169,8 +179,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="*", choices=list(workloads.CASES), default=[
         case for case in workloads.CASES if torch.cuda.is_available() or case not in workloads.FOR_A_GPU])
-    parser.add_argument("--system", nargs="*", default=[], choices=names_of(SYSTEMS + TITLE), metavar="SYSTEM",
-                        help='only these, as in nn.Transformer or "nn.Transformer: bf16"')
+    parser.add_argument("--system", nargs="*", default=[], metavar="SYSTEM",
+                        type=named(list(dict.fromkeys(SYSTEMS + TITLE)), ASKED_ALONE),
+                        help='only these, as in nn.Transformer or "nn.Transformer: bf16"; and "pellucid: fp32" and '
+                             '"pellucid: bf16", of which the default is one')
     parser.add_argument("--quick", action="store_true", help="two repetitions in place of five")
     parser.add_argument("--repeat", type=positive, help="repetitions")
     parser.add_argument("--to-loss", type=above_zero, metavar="LOSS",

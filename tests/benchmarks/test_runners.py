@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import Runner, interleave, start
+from benchmarks.processes import Runner, System, interleave, is_chosen, named, start
 
 SYSTEM = """
 import os, signal, sys
@@ -68,3 +69,25 @@ def test_one_that_was_ended_in_between_is_named_too(folder: Path) -> None:
     with pytest.raises(RuntimeError, match=r"^peer \(stays\) was ended by signal 15 \(Terminated\)$"):
         runner.run()
     assert interleave([runner], 2, rate) == []
+
+
+SYSTEMS = [("ours", "default"), ("peer", "int8 2x1"), ("peer", "int8 2x1 mkl"), ("peer", "fp32, own batches")]
+
+
+@pytest.mark.parametrize(("name", "found"), [
+    ("peer: int8 2x1", SYSTEMS[1:2]), ("peer (int8 2x1 mkl)", SYSTEMS[2:3]), ("peer, fp32, own batches", SYSTEMS[3:]),
+    ("peer: int8", SYSTEMS[1:3]), ("peer", SYSTEMS[1:]), ("**ours**", SYSTEMS[:1]), ("ours: fp32", [("ours", "fp32")])])
+def test_a_system_goes_by_its_name_and_several_by_how_theirs_begin(name: str, found: list[System]) -> None:
+    assert named(SYSTEMS, [("ours", "fp32")])(name) == found
+
+
+@pytest.mark.parametrize("name", ["", ":", "pee", "peer: int", "theirs", "int8 2x1"])
+def test_a_name_that_none_has_is_refused_with_those_that_there_are(name: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r'"peer: int8 2x1 mkl", .*"ours: fp32"$'):
+        named(SYSTEMS, [("ours", "fp32")])(name)
+
+
+def test_all_are_chosen_where_none_is_named() -> None:
+    find = named(SYSTEMS)
+    assert all(is_chosen(system, []) for system in SYSTEMS)
+    assert [system for system in SYSTEMS if is_chosen(system, [find("ours"), find("peer: int8 2x1")])] == SYSTEMS[:2]
