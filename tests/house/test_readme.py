@@ -112,7 +112,9 @@ def toy(words: list[str]) -> list[str]:
     tokenizer = mapping.get("tokenizer", {})
     is_pieces = tokenizer.get("kind", "sentencepiece") == "sentencepiece"
     size = 150 + len(symbols_of(tuple(tokenizer.get("symbols", ()))))
-    data = TOY_DATA if "generated" in mapping.get("data", {}) else []
+    share = [] if "--data.validation_share" in words else ["--data.validation_share", "0.1"]
+    data = (TOY_DATA if "generated" in mapping.get("data", {}) else
+            share if "validation_share" in mapping.get("data", {}) else [])
     return [*words, *TOY, *data, *(["--tokenizer.vocab_size", str(size)] if is_pieces else []),
             *(["--no-calibration"] if words[0] == "plan" else [])]
 

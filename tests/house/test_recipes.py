@@ -28,6 +28,8 @@ def smaller(name: str) -> list[str]:
     """Flags that fit a recipe to a few lines of data."""
     recipe = read_recipe(name).mapping
     flags = ["--train.epochs", "null"] if "epochs" in recipe["train"] else []
+    if "validation_share" in recipe["data"]:
+        flags += ["--data.validation_share", "0.1"]
     if name in GENERATED:
         return [*flags, *SMALL_DATA]
     if recipe["tokenizer"]["kind"] == "sentencepiece":
@@ -123,6 +125,15 @@ def test_the_talks_recipe_takes_other_pairs(tmp_path: Path, stand_ins: Callable[
              for word in (f"--data.{name}.{side}", f"data/multi30k/{file}.{language}")]
     assert main(["train", "iwslt17-en-de", "--out", "run", "--json", *TOY, *smaller("iwslt17-en-de"), *files]) == 0
     assert json.loads(capsys.readouterr().out)["step"] == 4
+
+
+def test_the_encyclopedia_recipe_saves_within_its_epochs_and_spends_little_on_it() -> None:
+    """A day of training is no stake; what validation reads has no backward pass, so a token takes a third."""
+    config, articles, tokens = from_mapping(read_recipe("wikipedia-zh-title").mapping), 1_470_000, 186
+    every = config.train.validate_every
+    assert every is not None
+    assert every * config.train.batch_tokens < articles * tokens / 10
+    assert config.data.validation_share * articles * tokens / 3 < 0.02 * every * config.train.batch_tokens
 
 
 def test_the_encyclopedia_recipe_has_the_size_that_its_sources_name() -> None:
