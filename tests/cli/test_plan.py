@@ -43,6 +43,17 @@ def test_a_plan_with_data_adds_up(cli: Any, tiny: Path, run: Path) -> None:
     assert found["disk"]["a checkpoint"] == pytest.approx(numbers, rel=0.01)
 
 
+def test_the_training_of_the_tokenizer_is_planned_where_it_holds_text(cli: Any, tiny: Path) -> None:
+    assert planned(cli, tiny)["memory"]["tokenizer"] is None
+    pieces = ("--tokenizer.kind", "sentencepiece", "--tokenizer.vocab_size", 20)
+    memory = planned(cli, tiny, *pieces)["memory"]
+    assert sum(memory["tokenizer"]["held_by"].values()) == memory["tokenizer"]["bytes"]
+    assert memory["peak"] == max(("tokenizer", "training"), key=lambda step: memory[step]["bytes"])
+    text = cli("plan", tiny, *pieces, "--no-calibration", "--memory", "1MB").out
+    assert "Peak memory of the tokenizer's training" in text
+    assert "lower tokenizer.sample_characters" in text
+
+
 def test_a_plan_without_data_says_what_it_assumes(cli: Any, tiny: Path) -> None:
     found = planned(cli, tiny, "--data.train", "nowhere.tsv", "--tokenizer.vocab_size", 500)
     assert found["updates"]["per_epoch"] is None

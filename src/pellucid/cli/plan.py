@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from pellucid.errors import ConfigError
 if TYPE_CHECKING:
     from pellucid.inspection.measures import Part
     from pellucid.plan.budget import Budget
+    from pellucid.plan.fit import Fit
     from pellucid.plan.plan import Plan
 
 
@@ -88,12 +89,15 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     def said(text: str) -> str:
         return textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ")
 
+    def memory(name: str, holdings: dict[str, int]) -> Iterator[str]:
+        yield f"\nPeak memory of {name}"
+        for holder, size in sorted(holdings.items(), key=lambda item: -item[1]):
+            yield row(holder, in_words(size), size / sum(holdings.values()))
+        yield row("all", in_words(sum(holdings.values())))
+
     def held(name: str, budget: Budget) -> Iterator[str]:
         sentences, source, target = budget.shape
-        yield f"\nPeak memory of {name}"
-        for holder, size in sorted(budget.holdings.items(), key=lambda item: -item[1]):
-            yield row(holder, in_words(size), size / budget.total)
-        yield row("all", in_words(budget.total))
+        yield from memory(name, budget.holdings)
         yield said(f"with {sentences:,} sentences of {source:,} and {target:,} tokens in the largest batch")
 
     total, updates, machine = sum(part.parameters for part in plan.parts), plan.updates, plan.machine
@@ -104,6 +108,10 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     yield row("a token", f"{plan.flops:.3g}")
     yield row(f"an update of {updates.tokens:,.0f} tokens", f"{plan.flops * updates.tokens:.3g}")
     kernels = "compiled" if machine.compiled else "plain"
+    if plan.tokenizer:
+        yield from memory("the tokenizer's training", plan.tokenizer)
+        yield said("the most that `pellucid train` takes; a lower tokenizer.sample_characters takes less"
+                   if plan.peak == "tokenizer" else "training the model takes more")
     yield from held(f"training ({machine.precision}, {kernels} kernels)", plan.training)
     yield from held("decoding", plan.decoding)
     yield "\nDisk"
@@ -118,12 +126,7 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
             yield said(f"the machine is busy: other processes take about {100 * plan.speed.others:.0f} % of it; the "
                        "time is that of a machine as busy as now")
     if plan.fit is not None:
-        fit = plan.fit
-        yield f"\nIn {in_words(fit.memory)}"
-        yield said(f"train.{fit.key} {fit.configured:,} {'fits' if fit.fits else 'does not fit'}")
-        yield said(f"the largest tried that fits: --train.{fit.key} {fit.largest}" if fit.largest is not None else
-                   f"no batch does: the most modest one tried takes {in_words(fit.least)}, "
-                   f"{in_words(machine.training)} of it before there is a model")
+        yield from _fit_lines(plan, plan.fit, said)
     if plan.ranks is not None:
         yield from world_lines(plan.ranks, row, said)
     if plan.assumptions:
@@ -132,6 +135,17 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     if plan.notes:
         yield "\nNotes"
         yield from map(said, plan.notes)
+
+
+def _fit_lines(plan: Plan, fit: Fit, said: Callable[[str], str]) -> Iterator[str]:
+    """What goes into the memory that was asked about."""
+    yield f"\nIn {in_words(fit.memory)}"
+    yield said(f"train.{fit.key} {fit.configured:,} {'fits' if fit.fits else 'does not fit'}")
+    yield said(f"the largest tried that fits: --train.{fit.key} {fit.largest}" if fit.largest is not None else
+               f"no batch does: the most modest one tried takes {in_words(fit.least)}, "
+               f"{in_words(plan.machine.training)} of it before there is a model")
+    if sum(plan.tokenizer.values()) > fit.memory:
+        yield said("the tokenizer's training does not fit; a lower tokenizer.sample_characters takes less")
 
 
 def _times(plan: Plan) -> Iterator[tuple[str, str]]:

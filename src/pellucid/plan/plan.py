@@ -46,6 +46,7 @@ class Plan:
     Attributes:
         flops: operations of an update, for each token.
         speed: of updates, or None where it was not measured.
+        tokenizer: bytes by what holds them while it is trained; none where that is not known, or it is not.
         disk: bytes by what lies there.
         ranks: a world of them, where one is asked for.
     """
@@ -57,6 +58,7 @@ class Plan:
     flops: float
     training: Budget
     decoding: Budget
+    tokenizer: Holdings
     disk: Holdings
     speed: Speed | None
     fit: Fit | None
@@ -69,6 +71,11 @@ class Plan:
         if self.speed is None or self.updates.total is None:
             return None
         return self.updates.total * self.updates.tokens / self.speed.tokens_per_second
+
+    @property
+    def peak(self) -> str:
+        """The step of `pellucid train` that takes the most memory: "tokenizer" or "training"."""
+        return "tokenizer" if sum(self.tokenizer.values()) > self.training.total else "training"
 
     @property
     def notes(self) -> list[str]:
@@ -107,9 +114,13 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
     ranks = None if world is None else plan_ranks(config, workload, machine, world, calibrate, say)
     disk = disk_of(config, workload, sum(p.parameters for p in parts), trained.holdings["optimizer"])
     return Plan(config, machine, parts, updates, flops_per_token(config, workload), trained,
-                decoding(config, workload, machine), disk,
+                decoding(config, workload, machine), _with_process(workload.tokenizer, machine), disk,
                 measure(config, workload, machine.precision, say) if calibrate else None, fit,
                 assumptions, ranks)
+
+
+def _with_process(held: Holdings, machine: Machine) -> Holdings:
+    return {"process": machine.training, **held} if held else {}
 
 
 def updates_of(config: RunConfig, workload: Workload) -> Updates:
@@ -146,7 +157,9 @@ def as_json(plan: Plan) -> dict[str, object]:
         "flops": {"per_token": plan.flops, "per_update": plan.flops * plan.updates.tokens},
         "updates": asdict(plan.updates),
         "memory": {name: {"bytes": budget.total, "held_by": budget.holdings, "batch": budget.shape._asdict()}
-                   for name, budget in (("training", plan.training), ("decoding", plan.decoding))},
+                   for name, budget in (("training", plan.training), ("decoding", plan.decoding))} | {
+            "tokenizer": {"bytes": sum(plan.tokenizer.values()), "held_by": plan.tokenizer} if plan.tokenizer else None,
+            "peak": plan.peak},
         "precision": plan.machine.precision, "kernels": "compiled" if plan.machine.compiled else "plain",
         "disk": plan.disk,
         "time": (dict.fromkeys(field.name for field in fields(Speed)) if plan.speed is None else asdict(plan.speed)) | {

@@ -4,7 +4,7 @@ data where it is there, else from assumptions that are told."""
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -23,6 +23,8 @@ from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import ConfigError, DataError
+from pellucid.plan.rehearsal import Holdings
+from pellucid.plan.tokenizer import memory_of
 from pellucid.runs.folder import tokenizer_options
 from pellucid.train.workers import Workers, choose_workers
 
@@ -54,6 +56,7 @@ class Workload:
         source_vocab, target_vocab: sizes; shared: whether they are one vocabulary.
         classes: labels of a classifier, else 0.
         assumptions: what had to be assumed, a sentence each.
+        tokenizer: what holds memory while it is trained, see plan/tokenizer.py.
     """
 
     examples: Examples
@@ -63,6 +66,7 @@ class Workload:
     shared: bool
     classes: int
     assumptions: tuple[str, ...]
+    tokenizer: Holdings = field(default_factory=dict)
 
     def batches(self, config: RunConfig) -> Batches:
         """The batches of an epoch of the examples that are known."""
@@ -145,7 +149,8 @@ def _measured(config: RunConfig, count: int, pairs: Pairs) -> Workload:
     if len(corpus) == 0:
         raise DataError("no training pair is short enough", where="model.max_length", fix="raise model.max_length")
     return Workload(training_examples(corpus, tokenizers, config), round(count * len(corpus) / len(pairs)), sizes[0],
-                    sizes[1], tokenizers.shared, len(tokenizers.labels), tuple(assumptions))
+                    sizes[1], tokenizers.shared, len(tokenizers.labels), tuple(assumptions),
+                    memory_of(tokenizer_options(config), pairs, count, 1 if tokenizers.labels else 2))
 
 
 def _tokenizers(config: RunConfig, pairs: Pairs) -> Tokenizers:
