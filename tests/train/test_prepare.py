@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
+from pellucid.data.claims import claimed
 from pellucid.data.corpus import key_of, open_corpus, prepared_folder
 from pellucid.data.splits import PREPARED, open_splits
 from pellucid.data.tokenizers.build import load_tokenizers
@@ -208,6 +209,41 @@ def test_a_tokenizer_is_of_the_data_as_it_is_now(tmp_path: Path, mapping: dict[s
         path.write_text("".join(f"new words {i}\tmots nouveaux {i}\n" for i in range(400)))
     prepare(config, out, Reporter())
     assert UNK not in load_tokenizers(out / "tokenizer").source.encode_batch(["new words"])[0]
+
+
+def test_ids_of_earlier_data_go_once_the_new_ones_are_whole_and_nothing_else_does(
+        tmp_path: Path, mapping: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    config, out = from_mapping(mapping), tmp_path / "run"
+    prepare(config, out, Reporter())
+    before = {path.name for path in (out / PREPARED).iterdir()}
+    foreign = [out / PREPARED / name for name in ("notes.txt", "train-mine", f"train-{'0' * 16}", f"test-{'0' * 16}")]
+    foreign[0].write_text("mine")
+    for folder in foreign[1:]:
+        folder.mkdir()
+        (folder / "mine.txt").write_text("mine")
+    Path(config.data.train.paths[0], "4.tsv").write_text("".join(f"new {i}\tneuf {i}\n" for i in range(60)))
+    with monkeypatch.context() as patch:
+        patch.setattr("pellucid.train.prepare.write_part", stopping_after(2))
+        with pytest.raises(KeyboardInterrupt):
+            prepare(config, out, Reporter())
+    assert before <= {path.name for path in (out / PREPARED).iterdir()}
+    prepare(config, out, Reporter())
+    left = {path.name for path in (out / PREPARED).iterdir()} - {path.name for path in foreign}
+    assert not left & before
+    assert len(left) == 2
+    assert all(path.exists() for path in foreign)
+
+
+def test_what_a_process_is_at_work_on_stays(tmp_path: Path, mapping: dict[str, Any]) -> None:
+    config, out = from_mapping(mapping), tmp_path / "run"
+    prepare(config, out, Reporter())
+    (busy,) = (out / PREPARED).glob("train-*")
+    Path(config.data.train.paths[0], "4.tsv").write_text("".join(f"new {i}\tneuf {i}\n" for i in range(60)))
+    with claimed(busy / "claims" / "000001"):
+        prepare(config, out, Reporter())
+    assert busy.exists()
+    prepare(config, out, Reporter())
+    assert not busy.exists()
 
 
 def test_nobody_trains_and_prepares_in_one_folder(tmp_path: Path, mapping: dict[str, Any]) -> None:

@@ -17,8 +17,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pellucid.cache import is_scratch, remove
 from pellucid.config import RunConfig
-from pellucid.data.claims import awaited, share_out
+from pellucid.data.claims import awaited, claimed, share_out
 from pellucid.data.corpus import changed_meanwhile, is_whole, key_of, open_corpus, prepared_folder
 from pellucid.data.encoding import dtype_of, join_parts, write_part
 from pellucid.data.examples import check_tokenizers
@@ -70,6 +71,7 @@ def prepare(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
             found = open_corpus(splits[name], tokenizers, config).report
             reporter.say(f"{name}: {found}; {work.did:,} of {len(work.names):,} shards encoded by this process")
             report[name] = {**asdict(found), "shards": len(work.names), "encoded_here": work.did}
+            work.forget_others()
     return report
 
 
@@ -131,6 +133,19 @@ class Preparation:
                 write_folder(self.folder, lambda place: join_parts(self.pairs, parts, place, dtype))
             shutil.rmtree(self.parts, ignore_errors=True)
             remove_leftovers(self.folder.parent)
+
+    def forget_others(self) -> None:
+        """Removes what was prepared of this split when its data or its tokenizer was another. What a process is at work
+        on stays, and a folder that holds anything else."""
+        for other in self.folder.parent.parent.glob(f"{self.pairs.name}-{'[0-9a-f]' * 16}"):
+            if other == self.folder.parent or other.is_symlink() or not other.is_dir():
+                continue
+            if any(path.name not in ("ids", "parts", "claims") and not is_scratch(path) for path in other.iterdir()):
+                continue
+            with contextlib.ExitStack() as stack:
+                pieces = (other / "claims").glob("*")
+                if all(stack.enter_context(claimed(path)) for path in pieces):
+                    remove(other)
 
     def _claim(self, name: str) -> contextlib.AbstractContextManager[None]:
         path = self.claims / name
