@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,11 @@ def test_a_mixture_is_trained_on_evaluated_and_resumed_from_elsewhere(
     assert json.loads(done.out)["runs"][0]["n"] == 40
     monkeypatch.chdir(shards)
     (shards / "tables" / "4.tsv").write_text("1\t1\n")  # one more is other data
-    cli("evaluate", shards / "out").says(3, "the test data changed since this run began")
+    after = (shards / "out" / "data.json").stat().st_mtime + 10
+    os.utime(shards / "tables" / "4.tsv", (after, after))
+    done = cli("evaluate", shards / "out")
+    done.says(3, "the test data changed since this run began", "written to since it was recorded: 4.tsv")
+    assert done.err.count(str(shards / "tables")) == 1
 
 
 def test_plan_and_doctor_read_a_mixture(cli: Any, tiny: Path, shards: Path) -> None:

@@ -2,6 +2,7 @@
 was given in, which the run's data.json remembers; the SHA-256 there tells them from other files of the same name.
 """
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,24 +39,33 @@ class Known:
                 return
         except DataError:
             pass
-        seen = {place: _state(place) for place in dict.fromkeys((self.given, inside(self.given, self.directory)))}
-        changed = _OTHER in seen.values()
+        places = {_named(place): place for place in (self.given, inside(self.given, self.directory))}
+        seen = {name: self._state(place) for name, place in places.items()}
+        changed = any(state.startswith(_OTHER) for state in seen.values())
         raise DataError(f"the {name} data changed since this run began" if changed else
                         f"the {name} data of this run is not there any more", where=str(self.record),
-                        why="looked at " + "; ".join(f"{_named(place)}: {state}" for place, state in seen.items()),
+                        why="looked at " + "; ".join(f"{place}: {state}" for place, state in seen.items()),
                         fix="put the files back, or work in the folder that has them; evaluate takes others by "
                             "--source and --target, train in another --out")
 
 
+    def _state(self, split: Split) -> str:
+        try:
+            shards.sha256_of(split)
+            files = [Path(file) for shard in shards.shards_of(split) for file in shard.files]
+        except DataError as error:
+            return f"{error.what} ({error.where})"
+        with contextlib.suppress(OSError):
+            recorded = self.record.stat().st_mtime
+            later = [file.name for file in files if file.stat().st_mtime > recorded]
+            if later and len(files) > 1:
+                more = f" and {len(later) - _TOLD:,} more" if len(later) > _TOLD else ""
+                return f"{_OTHER}; written to since it was recorded: {', '.join(later[:_TOLD])}{more}"
+        return _OTHER
+
+
 _OTHER = "other data, its SHA-256 is not the recorded one"
-
-
-def _state(split: Split) -> str:
-    try:
-        shards.sha256_of(split)
-    except DataError as error:
-        return f"{error.what} ({error.where})"
-    return _OTHER
+_TOLD = 5  # files
 
 
 def _named(split: Split) -> str:
