@@ -19,6 +19,7 @@ from pellucid.data.batching import Batches
 from pellucid.data.blocks import count_blocks, rows_in, totals_of, windows_of
 from pellucid.data.corpus import Corpus, Sequences
 from pellucid.data.encoding import Report
+from pellucid.data.order import by_length
 from pellucid.errors import DataError
 
 Lengths = list[tuple[int, int]]
@@ -117,8 +118,9 @@ def test_a_corpus_of_one_window_is_sorted_cut_and_shuffled_as_a_whole(monkeypatc
     batches = Batches(corpus, 40, None, 7)
     for epoch in range(2):
         random = np.random.default_rng([7, epoch])
-        order = np.lexsort((random.permutation(80), corpus.target.lengths, corpus.source.lengths))
-        numbers = (np.cumsum(corpus.target.lengths[order]) - 1) // 40
+        source, target = corpus.source.lengths, corpus.target.lengths
+        order = by_length(source, target, int(target.sum()) / 40, random.permutation(80))
+        numbers = (np.cumsum(target[order]) - 1) // 40
         begins = np.flatnonzero(np.diff(numbers, prepend=-1)) // 2 * 2  # an even number of so few
         cut = np.split(order, begins[1:])
         expected = [cut[i].tolist() for i in random.permutation(len(cut))]

@@ -1,7 +1,7 @@
 """Batches of about as many tokens each, of about one length, in an order that is a pure function of (seed, epoch,
 step).
 
-Sorting by length leaves next to no padding; ties are broken anew in each epoch, and the order of the batches is
+Sorting by length (order.py) leaves little padding; ties are broken anew in each epoch, and the order of the batches is
 shuffled. Nothing but a step number is needed to continue.
 
 All of that happens within a window of a few million examples (blocks.py), so memory does not grow with the corpus. Each
@@ -27,6 +27,7 @@ from torch import Tensor
 from pellucid.data.blocks import windows_of
 from pellucid.data.corpus import Corpus, Examples, Sequences
 from pellucid.data.encoding import Ids
+from pellucid.data.order import by_length
 from pellucid.data.tokenizers.interface import BOS, PAD
 
 _FEW, _MANY = 4, 64  # examples a batch, between which an even number pays, and one more is no matter
@@ -129,34 +130,35 @@ class Batches:
     def __init__(self, corpus: Examples, tokens: int, sentences: int | None, seed: int) -> None:
         self.corpus = corpus
         self.sentences = sentences
+        self._size = sentences or tokens
         self.seed = seed
         self._windows = windows_of(corpus.blocks)
         self._made: dict[tuple[int, int], Callable[[], Window]] = {}  # by epoch and window; the last in use comes last
         self._by_target = True
         if len(self._windows) > 1:
-            self._plan_by_totals(sentences or tokens)
+            self._plan_by_totals()
             return
         drawn = corpus.window(0, self._windows[0])
-        self._plan_by_lengths(*drawn, sentences or tokens)
+        self._plan_by_lengths(*drawn)
         window = self._cut((0, 0), *drawn)
         self._made[0, 0] = lambda: window
 
-    def _plan_by_lengths(self, corpus: Corpus, rows: NDArray[np.int64], size: int) -> None:
+    def _plan_by_lengths(self, corpus: Corpus, rows: NDArray[np.int64]) -> None:
         """Finds the cost of what comes before each batch, and of all, in the first epoch of the only window."""
         source, target = _lengths(corpus, rows)
         self._by_target = int(target.max()) > 1
-        costs = self._costs(source, target)[np.lexsort((target, source))]
-        ends = np.cumsum(costs)
-        starts = np.flatnonzero(np.diff((ends - 1) // size, prepend=-1))
+        costs = self._costs(source, target)
+        ends = np.cumsum(costs := costs[by_length(source, target, int(costs.sum()) / self._size)])
+        starts = np.flatnonzero(np.diff((ends - 1) // self._size, prepend=-1))
         self._before, self._spent = [(ends - costs)[starts]], [int(ends[-1])]
 
-    def _plan_by_totals(self, size: int) -> None:
+    def _plan_by_totals(self) -> None:
         """The same of every window, as the totals of its blocks say."""
         totals = self.corpus.totals()
         pairs, source, target = np.transpose([totals[list(blocks)].sum(axis=0) for blocks in self._windows])
         self._by_target = int(target.sum()) > int(pairs.sum())
         self._spent = (pairs if self.sentences else target if self._by_target else source).tolist()
-        self._before = [np.arange(min((spent - 1) // size + 1, count)) * size
+        self._before = [np.arange(min((spent - 1) // self._size + 1, count)) * self._size
                         for spent, count in zip(self._spent, pairs.tolist(), strict=True)]
 
     @property
@@ -229,8 +231,9 @@ class Batches:
             return Window(corpus, [])
         random = self._random(epoch, *([window] if len(self._windows) > 1 else []))
         source, target = _lengths(corpus, rows)
-        order = np.lexsort((random.permutation(len(rows)), target, source))
-        batches = np.split(rows[order], self._cuts(window, self._costs(source, target)[order])[1:])
+        costs = self._costs(source, target)
+        order = by_length(source, target, int(costs.sum()) / self._size, random.permutation(len(rows)))
+        batches = np.split(rows[order], self._cuts(window, costs[order])[1:])
         return Window(corpus, [batches[i] for i in random.permutation(len(batches))])
 
     def _random(self, epoch: int, *window: int) -> np.random.Generator:
