@@ -159,6 +159,7 @@ def main() -> None:
             rows = [simulate(kind, cells, seeds, studies, random) for cells in families]
             found += [asdict(row) for row in rows]
             print(table_row(rows), flush=True)
+    random = np.random.default_rng(8)
     print(f"\n| one cell differs | seeds | {' | '.join(f'{cells} compared' for cells in families)} |")
     print(f"|---|{'---:|' * (len(families) + 1)}")
     for kind in list(KINDS)[:1 if arguments.quick else 2]:

@@ -23,7 +23,7 @@ _OF_SEEDS = {"percentage": 0.02, "loss": 0.035, "speed": 0.2}
 _OF_SENTENCES = 0.005
 _TYPICAL = {"percentage": 50.0, "loss": 1.0, "speed": 1.0}  # what the baseline is taken to score
 _DEGREES = 499.0  # of the sentences' part
-_TESTS = 1000  # that are simulated
+_TESTS, _OF_A_STUDY = 1000, 6  # that are simulated, at most so many of one study: they share its baseline
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,14 @@ def found_with(cells: int, seeds: int, of_sentences: float) -> Found:
     Args:
         of_sentences: the share of the test sentences in the variance; the rest is of the seeds.
     """
-    random = np.random.default_rng(0)
+    random, count = np.random.default_rng(0), min(cells, _OF_A_STUDY)
     lacked, errors = [], []
-    for _ in range(math.ceil(_TESTS / cells)):
+    for _ in range(math.ceil(_TESTS / count)):
         scores = random.normal(0, math.sqrt((1 - of_sentences) * seeds / 2), (cells + 1, seeds))
         differences = scores[1:] - scores[0]
-        by_sentences = random.normal(0, math.sqrt(of_sentences), cells)
-        for row, chance, variance in zip(differences, by_sentences, moderated(differences.tolist()), strict=True):
+        by_sentences = random.normal(0, math.sqrt(of_sentences), count)
+        tested = moderated(differences.tolist())[:count]
+        for row, chance, variance in zip(differences[:count], by_sentences, tested, strict=True):
             assert variance is not None
             error = Error((Variance(variance.value / seeds, variance.degrees), Variance(of_sentences, _DEGREES)))
             lacked.append(error.reach(1 - LEVEL / cells) - float(row.mean()) - float(chance))
