@@ -207,11 +207,11 @@ def _smallest(metric: str, interactions: Sequence[Effect], samples: Mapping[str,
              if effect.test is not None and effect.test.error is not None and effect.test.error.value > 0]
     if not known:
         return None
-    middle = sorted(known, key=lambda each: each[0].value)[len(known) // 2][1]
+    error, middle = sorted(known, key=lambda each: each[0].value)[len(known) // 2]
     start = effects.level_of(metric, _means(middle.contrast, samples)[1])
     assert start is not None
-    return smallest(metric, [error for error, _ in known], family, max(len(s.values) for s in samples.values()), start,
-                    scale_of(metric, max(s.sentences for s in samples.values()) or 500))
+    seeds = max(len(s.values) for s in samples.values())
+    return smallest(metric, [error], family, seeds, start, scale_of(metric, max(s.sentences for s in samples.values()) or 500))
 
 
 def as_data(grid: Grid) -> dict[str, Any]:
