@@ -211,7 +211,8 @@ def _smallest(metric: str, interactions: Sequence[Effect], samples: Mapping[str,
     start = effects.level_of(metric, _means(middle.contrast, samples)[1])
     assert start is not None
     seeds = max(len(s.values) for s in samples.values())
-    return smallest(metric, [error], family, seeds, start, scale_of(metric, max(s.sentences for s in samples.values()) or 500))
+    scale = scale_of(metric, max(s.sentences for s in samples.values()) or effects.UNKNOWN_SENTENCES)
+    return smallest(metric, [error], family, seeds, start, scale)
 
 
 def as_data(grid: Grid) -> dict[str, Any]:
