@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +27,9 @@ KEPT = Path(__file__).parents[1] / "runs" / "kept" / "0.1.0" / "run"
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deadlines that a test can wait for."""
-    monkeypatch.setattr(deadlines, "HEAD_SECONDS", 0.5)
-    monkeypatch.setattr(deadlines, "BODY_SECONDS", -0.5)  # a second behind the guard's
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(deadlines, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(deadlines, "BODY_SECONDS", 0.0)  # and a second for the answer
+    monkeypatch.setattr(guard, "BODY_SECONDS", 1.0)
     monkeypatch.setattr(deadlines, "READING_SECONDS", 0.5)
 
 
@@ -76,6 +77,14 @@ async def faults(app: ASGIApp, all_of_them: list[Misbehaviour]) -> list[str]:
 def test_everybody_is_met_as_they_deserve(app: ASGIApp) -> None:
     shorter = [replace(one, pause=min(one.pause, 0.1)) for one in misbehaviours(random.Random(1))]
     assert asyncio.run(faults(app, shorter)) == []
+
+
+def test_a_server_that_was_held_up_still_says_what_it_waited_for(app: ASGIApp) -> None:
+    async def held_up() -> list[str]:
+        asyncio.get_running_loop().call_later(0.5, time.sleep, 2.0)  # past every deadline
+        return await faults(app, [one for one in misbehaviours(random.Random(1)) if one.name == "a body that stops"])
+
+    assert asyncio.run(held_up()) == []
 
 
 def test_the_rest_of_a_request_that_was_refused_is_not_the_next(app: ASGIApp) -> None:

@@ -137,7 +137,10 @@ class Protocol(HttpToolsProtocol):
             return
         if self.flow.read_paused:  # it is we who let it wait
             self._since = now
-        elif now - self._since > (head_seconds if self._is_in_head else BODY_SECONDS + 1):
+            return
+        waited = now - self._since
+        is_answered = not self._is_in_head and self.cycle.response_complete  # before that, the guard says 408 in time
+        if (self._is_in_head and waited > head_seconds) or (is_answered and waited > BODY_SECONDS + 1):
             self.transport.close()
 
 
