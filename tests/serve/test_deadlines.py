@@ -24,7 +24,7 @@ from pellucid.serve.deadlines import Protocol, close_idlers
 KEPT = Path(__file__).parents[1] / "runs" / "kept" / "0.1.0" / "run"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deadlines that a test can wait for."""
     monkeypatch.setattr(deadlines, "HEAD_SECONDS", 1.0)
@@ -74,11 +74,13 @@ async def faults(app: ASGIApp, all_of_them: list[Misbehaviour]) -> list[str]:
     return [fault for fault in found if fault]
 
 
+@pytest.mark.usefixtures("short")
 def test_everybody_is_met_as_they_deserve(app: ASGIApp) -> None:
     shorter = [replace(one, pause=min(one.pause, 0.1)) for one in misbehaviours(random.Random(1))]
     assert asyncio.run(faults(app, shorter)) == []
 
 
+@pytest.mark.usefixtures("short")
 def test_a_server_that_was_held_up_still_says_what_it_waited_for(app: ASGIApp) -> None:
     async def held_up() -> list[str]:
         asyncio.get_running_loop().call_later(0.5, time.sleep, 2.0)  # past every deadline
@@ -122,6 +124,7 @@ def test_headers_behind_a_body_are_none() -> None:
     assert seen == [[b"host", b"transfer-encoding"]]
 
 
+@pytest.mark.usefixtures("short")
 def test_there_are_only_so_many(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "MOST_CONNECTIONS", 20)
 
@@ -139,6 +142,7 @@ def test_there_are_only_so_many(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(many())
 
 
+@pytest.mark.usefixtures("short")
 def test_who_does_not_read_is_let_go() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
