@@ -14,8 +14,9 @@ from pellucid.config import ModelConfig
 from pellucid.errors import CheckpointError, OutputError
 from pellucid.model.build import build
 from pellucid.runs import checkpoint
-from pellucid.runs.checkpoint import load_weights, read_tensors, weights_of, write_checkpoint
+from pellucid.runs.checkpoint import load_weights, weights_of, write_checkpoint
 from pellucid.runs.format import WEIGHTS
+from pellucid.runs.tensors import read_tensors
 
 SIZES: dict[str, Any] = {"d_model": 4, "n_heads": 1, "d_ff": 4, "encoder_layers": 1, "decoder_layers": 1}
 

@@ -82,7 +82,7 @@ def _checkpoint(folder: Path) -> Path | None:
 
 def _weights(a: Path, b: Path) -> dict[str, Any]:
     """Part by part, a module each; of what both have in one shape."""
-    from pellucid.runs.checkpoint import read_tensors
+    from pellucid.runs.tensors import read_tensors
 
     places = _checkpoint(a), _checkpoint(b)
     told: dict[str, Any] = {"a": places[0] and places[0].name, "b": places[1] and places[1].name, "distance": None,

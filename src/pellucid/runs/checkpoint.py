@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pellucid.errors import CheckpointError
@@ -57,19 +55,6 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())
     for name, tensor in weights.items():
         parameters[name].copy_(tensor if is_sharded(tensor) else like(tensor, parameters[name]))
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, by name.
-
-    Raises:
-        CheckpointError: it cannot be read.
-    """
-    try:
-        return load_file(path)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise CheckpointError("the weights cannot be read", where=str(path), why=str(error),
-                              fix="only safetensors files are read here, never a pickle") from error
 
 
 def write_checkpoint(folder: Path, files: Mapping[str, Mapping[str, Tensor]], state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Many tensors, one at a time in memory: read from a safetensors file, made of others, written to a file."""
+"""Files of tensors, safetensors; those of large models one tensor at a time, read, made of others, and written."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -7,6 +7,7 @@ from typing import Any, final
 
 import safetensors
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from pellucid.errors import CheckpointError
@@ -48,6 +49,18 @@ class Lazily(Mapping[str, Tensor]):
     def but(self, *left_out: str) -> "Lazily":
         """All but these."""
         return Lazily([name for name in self if name not in left_out], self._make)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, by name.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    try:
+        return load_file(path)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise _unreadable(path, error) from error
 
 
 def tensors_in(path: Path) -> tuple[Lazily, dict[str, torch.Size]]:

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from pellucid.config.reader import read_dataclass
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import check_folder, checked_sha256, read_json, write_json
-from pellucid.runs.checkpoint import check_weights, fill, read_tensors, weights_of, write_checkpoint
+from pellucid.runs.checkpoint import check_weights, fill, weights_of, write_checkpoint
 from pellucid.runs.format import AVERAGE, MOMENTS, WEIGHTS
 from pellucid.runs.sharded import like, whole
-from pellucid.runs.tensors import shapes_of
+from pellucid.runs.tensors import read_tensors, shapes_of
 from pellucid.train.averaging import MovingAverage
 from pellucid.train.optimizer import load_optimizer_state, optimizer_state
 from pellucid.train.world import ALONE, World

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.files import write_json
-from pellucid.runs.checkpoint import load_weights, read_tensors
+from pellucid.runs.checkpoint import load_weights
 from pellucid.runs.folder import ENDED
 from pellucid.runs.format import AVERAGE, WEIGHTS
+from pellucid.runs.tensors import read_tensors
 from pellucid.train.averaging import mean_of
 from pellucid.train.loop import Session, how_ended, is_better, scores_at_end
 from pellucid.train.model_card import write_model_card
