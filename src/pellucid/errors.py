@@ -1,6 +1,7 @@
 """What a user can get wrong, each kind with its exit code; the command line prints them without a traceback."""
 
 import traceback
+from collections.abc import Iterable
 
 
 class UserError(ValueError):
@@ -54,6 +55,14 @@ class OutputError(UserError):
 
 class PellucidWarning(UserWarning):
     """Something was done otherwise than asked for; the message says what and why. The command line prints it."""
+
+
+def guess(name: str, known: Iterable[str]) -> str:
+    """``did you mean NAME? ``, of the one that is nearly what was given; nothing where none is."""
+    from difflib import get_close_matches  # which a command that is right need not wait for
+
+    near = get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 def in_words(error: Exception) -> dict[str, str]:

@@ -106,10 +106,9 @@ def _run(words: list[str]) -> int:
         return 0
     verb, *rest = _verb_first(words)
     if verb not in VERBS:
-        import difflib
+        from pellucid.errors import guess
 
-        near = difflib.get_close_matches(verb, VERBS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the verbs are {', '.join(VERBS)}"
+        hint = guess(verb, VERBS).rstrip() or f"the verbs are {', '.join(VERBS)}"
         return _stop(f"there is no verb {verb!r}\n  do:    {hint}", 2)
     rest = _with_own_parts(rest)
     module = importlib.import_module(f"pellucid.cli.{_MODULES.get(verb, verb)}")

@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import difflib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, override, to_mapping
 from pellucid.config.reader import hints_of, key_of, merge, nest, unknown_key
 from pellucid.config.strict_yaml import read_yaml
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, guess
 from pellucid.recipes import read_recipe, recipe_names
 
 Arguments = TypeVar("Arguments")
@@ -99,9 +98,8 @@ def _refusal(what: str, program: str, kind: Any, one: Argument) -> ConfigError:
 
 
 def _unknown(flag: str, program: str, arguments: Mapping[str, Argument]) -> ConfigError:
-    near = difflib.get_close_matches(flag, arguments, n=1)
     return ConfigError(f"{flag} is not known here", where=program,
-                       fix=f"did you mean {near[0]}?" if near else f"see {program} --help")
+                       fix=guess(flag, arguments).rstrip() or f"see {program} --help")
 
 
 def parse_with_overrides(kind: type[Arguments], program: str,

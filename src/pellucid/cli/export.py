@@ -1,6 +1,5 @@
 """pellucid export RUN --to TARGET --out DIR"""
 
-import difflib
 import importlib
 import json
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import Any
 
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, guess
 
 # Each a module whose `export` writes a run to a folder, and tells of it.
 TARGETS = {"run": "pellucid.runs.slim", "huggingface": "pellucid.interop.huggingface",
@@ -48,9 +47,8 @@ def main(program: str, words: Sequence[str]) -> int:
     """Writes the copy, and says how large both are and what it lacks."""
     arguments = parse(Export, program, words)
     if arguments.to not in TARGETS:
-        near = difflib.get_close_matches(arguments.to, TARGETS, n=1)
         raise ConfigError(f"{arguments.to!r} is nothing that a run can be exported to", where="--to",
-                          fix=(f"did you mean {near[0]}? " if near else "") + f"choose {', '.join(TARGETS)}")
+                          fix=f"{guess(arguments.to, TARGETS)}choose {', '.join(TARGETS)}")
     if arguments.quantization is not None and arguments.to != "ctranslate2":
         raise ConfigError(f"--to {arguments.to} has no quantization", where="--quantization",
                           fix="leave it out, or write --to ctranslate2")

@@ -12,7 +12,7 @@ import types
 import typing
 from typing import Any, Literal, get_args, get_origin
 
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, guess
 
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a mapping",
           tuple: "a list"}
@@ -81,10 +81,8 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if origin is Literal:
         if value not in get_args(kind):
             choices = [str(choice) for choice in get_args(kind)]
-            near = difflib.get_close_matches(_short(str(value)), choices, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
             raise ConfigError(f"{where} is {_short(repr(value))}, which is none of its choices", where=where,
-                              fix=f"{hint}choose {', '.join(choices)}")
+                              fix=f"{guess(_short(str(value)), choices)}choose {', '.join(choices)}")
         return value
     if origin is tuple:
         return _read_tuple(get_args(kind), value, where)

@@ -3,7 +3,6 @@
 TSV has no quoting: a tab ends a cell and nothing else does. JSON fields may be nested: ``translation.de``.
 """
 
-import difflib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 from pellucid.data.json_array import is_array, read_array
 from pellucid.data.text_lines import open_data, read_lines
-from pellucid.errors import ConfigError, DataError
+from pellucid.errors import ConfigError, DataError, guess
 
 Record = tuple[int, str, str]  # the line, record or row number from 1, and the two texts
 
@@ -172,11 +171,10 @@ def _name(field: Field, where: str) -> str:
 
 def missing_field(name: str, present: Sequence[str], where: str, lead: str) -> DataError:
     """The error for a field that is absent: `lead` introduces those that are present."""
-    near = difflib.get_close_matches(name, present, n=1)
     shown = ", ".join(text[:40] for text in present[:20]) + (", …" if len(present) > 20 else "")
-    hint = f"did you mean {near[0]}? " if near else ""
     return DataError(f"there is no field {name}", where=where, why=f"{lead} {shown or 'none'}",
-                     fix=f"{hint}set data.source_field, target_field or label_field, to a name or a number from 1")
+                     fix=f"{guess(name, present)}set data.source_field, target_field or label_field, to a name or a "
+                         "number from 1")
 
 
 def refuse_repeated(name: str, present: Sequence[str], where: str) -> None:

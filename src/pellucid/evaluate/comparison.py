@@ -4,7 +4,6 @@ One score is chosen before anything is decoded; its p are corrected over all pai
 there to look at. All regard letter case, or none does.
 """
 
-import difflib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.errors import ConfigError, UserError
+from pellucid.errors import ConfigError, UserError, guess
 from pellucid.evaluate import per_character
 from pellucid.evaluate.differences import (
     Words,
@@ -84,9 +83,8 @@ def chosen_score(runs: Sequence[Run], wanted: str | None, is_open: bool = False)
         numbers = made is not None and made.task != "grammar"
         return ("exact" if numbers else "chrf") + lowercase
     if wanted not in known:
-        near = difflib.get_close_matches(wanted, known, n=1)
         raise ConfigError(f"there is no score {wanted}", where="--score",
-                          fix=(f"did you mean {near[0]}? " if near else "") + f"choose {', '.join(known)}")
+                          fix=f"{guess(wanted, known)}choose {', '.join(known)}")
     for a, b in combinations(runs, 2):
         why = incomparable(wanted, a.tokenizers, b.tokenizers)
         if why:

@@ -1,12 +1,11 @@
 """Which runs ship? YAML files beside this one, each with what it costs and what it should score."""
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pellucid.config.strict_yaml import read_yaml
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, guess
 
 _FOLDER = Path(__file__).parent
 
@@ -51,10 +50,8 @@ def read_shipped(name: str, folder: Path, kind: str) -> Recipe:
     try:
         mapping = read_yaml(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError as error:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigError(f"there is no such {kind} or file", where=name,
-                          fix=f"{hint}those that ship are {', '.join(names)}") from error
+                          fix=f"{guess(name, names)}those that ship are {', '.join(names)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("the file cannot be read", where=name, why=str(error)) from error
     if not isinstance(mapping, dict):

@@ -13,14 +13,13 @@ Numbers run from 1 to `symbols`, lengths evenly from `min_length` to `max_length
 another split. Validation and test do not change with the size of the training split.
 """
 
-import difflib
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from pellucid.config import Generated, Task
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, guess
 
 SplitPairs = dict[str, list[tuple[str, str]]]  # by split: (source, target), or (text, label), or (passage, question)
 Numbers = tuple[int, ...]
@@ -34,9 +33,8 @@ def generate(generated: Generated, task: Task, seed: int) -> SplitPairs:
     """
     name = generated.task
     if name not in TASKS:
-        near = difflib.get_close_matches(name, TASKS, n=1)
         raise ConfigError(f"there is no generated task {name}", where="data.generated.task",
-                          fix=(f"did you mean {near[0]}? " if near else "") + f"choose {', '.join(TASKS)}")
+                          fix=f"{guess(name, TASKS)}choose {', '.join(TASKS)}")
     kind = "classification" if name in CLASSIFICATION else "reading" if name in READING else "seq2seq"
     if task != kind:
         raise ConfigError(f"the generated task {name} is {kind}, and the run's task is {task}",
