@@ -12,7 +12,7 @@ from typing import Any
 from pellucid.engine.layout import ITEM_BYTES, Buffer, Execution, Kind, Operation, Search
 from pellucid.engine.verify import ACCESS
 from pellucid.engine.verify import Sizes as Stack
-from pellucid.kernels.attention import Heads, Sizes
+from pellucid.kernels.heads import Heads, Sizes
 
 _WORD = 8  # bytes of a whole number, or of a pointer
 _FLOAT, _INT32 = 4, 4

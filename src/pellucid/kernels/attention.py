@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
-from ctypes import c_float, c_int64, c_void_p
 from typing import Any, Protocol
 
 import torch
@@ -12,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pellucid.kernels import calls, gpu
+from pellucid.kernels.heads import dense, heads_of, like, sizes_of
 
 _WIDTHS = (8, 16, 32, 64)  # of a head, that the compiled kernels know
 _CHUNK_BYTES = 8 << 20  # of weights at a time, in longer sequences
@@ -134,37 +133,12 @@ def _is_one_sequence(pattern: Pattern) -> bool:
     return is_one and pattern.grows
 
 
-class Heads(ctypes.Structure):
-    """A view [B, H, T, D/H] whose last dimension is dense."""
-
-    _fields_ = [("data", c_void_p), ("batch", c_int64), ("head", c_int64), ("row", c_int64)]
-
-
-class Sizes(ctypes.Structure):
-    """What the kernels must know besides the data. It holds a bare address: whoever keeps it keeps `lengths` too."""
-
-    _fields_ = [("batch", c_int64), ("heads", c_int64), ("queries", c_int64), ("keys", c_int64), ("width", c_int64),
-                ("lengths", c_void_p), ("causal", c_int64), ("scale", c_float)]
-
-
-def heads_of(*views: Tensor) -> ctypes.Array[Heads]:
-    """What the kernels must know of views whose last dimension is dense."""
-    return (Heads * len(views))(*[Heads(calls.address(v), *v.stride()[:3]) for v in views])
-
-
-def sizes_of(q: Tensor, k: Tensor, lengths: Tensor | None = None, causal: bool = False) -> Sizes:
-    """Of queries and keys [B, H, T or S, D/H]."""
-    batch, heads, queries, width = q.shape
-    return Sizes(batch, heads, queries, k.shape[2], width, None if lengths is None else calls.address(lengths), causal,
-                  1 / math.sqrt(width))
-
-
 class _ByHeads(torch.autograd.Function):
     """The equation one head at a time, scores and weights never stored; without bias, window or dropout."""
 
     @staticmethod
     def forward(context: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, causal: bool) -> Tensor:
-        q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
+        q, k, v = dense(q), dense(k), dense(v)
         out = like(q)
         calls.run("attend", q.dtype, sizes_of(q, k, lengths, causal), heads_of(q, k, v, out))
         context.save_for_backward(q, k, v, lengths)
@@ -175,7 +149,7 @@ class _ByHeads(torch.autograd.Function):
     @calls.first_order
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, lengths = context.saved_tensors
-        upstream = upstream if upstream.stride(-1) == 1 else upstream.contiguous()
+        upstream = dense(upstream)
         gradients = [like(t) for t in (q, k, v)]
         calls.run("attend_backward", q.dtype, sizes_of(q, k, lengths, context.causal),
                   heads_of(q, k, v, upstream, *gradients))
@@ -210,12 +184,6 @@ class _ByRows(torch.autograd.Function):
             gradients[0][few] = by_scores @ k[few]
             gradients[1][few] = by_scores.transpose(-2, -1) @ q[few]
         return *gradients, None, None
-
-
-def like(heads: Tensor) -> Tensor:
-    """Room for as many, as merging the heads copies nothing; the last dimension is dense, however `heads` lie."""
-    batch, count, rows, width = heads.shape
-    return heads.new_empty(batch, rows, count, width).transpose(1, 2)
 
 
 def _few_sentences(q: Tensor, k: Tensor) -> list[slice]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pellucid.kernels import calls
-from pellucid.kernels.attention import heads_of, like, sizes_of
+from pellucid.kernels.heads import dense, heads_of, like, sizes_of
 
 
 def serves(heads: Tensor, angles: Tensor) -> bool:
@@ -43,7 +43,7 @@ class _Turn(torch.autograd.Function):
 
 
 def _turned(heads: Tensor, tables: Tensor, out: Tensor) -> Tensor:
-    heads = heads if heads.stride(-1) == 1 else heads.contiguous()
+    heads = dense(heads)
     apart = tables[0].numel() if tables.dim() == 5 and tables.shape[0] > 1 else 0
     calls.run("turn", heads.dtype, sizes_of(heads, heads), heads_of(heads, out), tables, apart)
     return out

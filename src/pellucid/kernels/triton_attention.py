@@ -19,6 +19,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from pellucid.kernels.heads import dense, like
+
 _FEWEST = 16  # rows of a product of tensor cores
 _SIZES = ("heads", "tokens", "keys")  # which a kernel is not made anew for
 
@@ -106,16 +108,6 @@ def _settings(q: Tensor, k: Tensor, real: Tensor | None, causal: bool) -> dict[s
             "num_warps": max(1, min(8, tokens * keys // 1024))}
 
 
-def _like(heads: Tensor) -> Tensor:
-    """Room for as many, as merging the heads copies nothing."""
-    batch, count, rows, width = heads.shape
-    return heads.new_empty(batch, rows, count, width).transpose(1, 2)
-
-
-def _dense(heads: Tensor) -> Tensor:
-    return heads if heads.stride(-1) == 1 else heads.contiguous()
-
-
 @torch.library.custom_op("pellucid::attend", mutates_args=())
 def attend(q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, causal: bool) -> Tensor:
     """Attention of queries q over keys and values k and v, as wide as q: [B, H, T, d_k].
@@ -124,9 +116,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, causal: bool) -
         q: [B, H, T, d_k].  k, v: [B, H, S, d_k].  real: [B, S], true at the keys that are seen; None if all are.
         causal: a query sees keys up to its own place.
     """
-    q, k, v = _dense(q), _dense(k), _dense(v)
+    q, k, v = dense(q), dense(k), dense(v)
     batch, heads, tokens, width = q.shape
-    out = _like(q)
+    out = like(q)
     _forward[(batch * heads,)](
         q, k, v, q if real is None else real.contiguous().view(torch.uint8), out, heads, tokens, k.shape[2],
         1 / math.sqrt(width), *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *out.stride()[:3],
@@ -136,16 +128,16 @@ def attend(q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, causal: bool) -
 
 @attend.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, causal: bool) -> Tensor:
-    return _like(q)
+    return like(q)
 
 
 @torch.library.custom_op("pellucid::attend_backward", mutates_args=())
 def attend_backward(upstream: Tensor, q: Tensor, k: Tensor, v: Tensor, real: Tensor | None,
                     causal: bool) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v by that of what `attend` gave; the weights are made again."""
-    q, k, v, upstream = _dense(q), _dense(k), _dense(v), _dense(upstream)
+    q, k, v, upstream = dense(q), dense(k), dense(v), dense(upstream)
     batch, heads, tokens, width = q.shape
-    dq, dk, dv = _like(q), _like(k), _like(v)
+    dq, dk, dv = like(q), like(k), like(v)
     views = (q, k, v, upstream, dq, dk, dv)
     _backward[(batch * heads,)](
         q, k, v, q if real is None else real.contiguous().view(torch.uint8), upstream, dq, dk, dv, heads, tokens,
@@ -157,7 +149,7 @@ def attend_backward(upstream: Tensor, q: Tensor, k: Tensor, v: Tensor, real: Ten
 @attend_backward.register_fake
 def _(upstream: Tensor, q: Tensor, k: Tensor, v: Tensor, real: Tensor | None,
       causal: bool) -> tuple[Tensor, Tensor, Tensor]:
-    return _like(q), _like(k), _like(v)
+    return like(q), like(k), like(v)
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
