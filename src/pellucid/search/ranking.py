@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pellucid.kernels import calls
-from pellucid.search.constraints import Rules, check_vocabulary, constrain
+from pellucid.search.constraints import LastResort, Rules, check_vocabulary, constrain
 from pellucid.search.distribution import largest, log_probabilities, top_candidates
 from pellucid.search.rows import Rows
 
@@ -31,12 +31,18 @@ def best_tokens(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[T
         values, ids = (_in_one_copy if logits.is_cuda else _in_one_pass)(logits, live, rules, count)
         if bool(values[:, 0].isfinite().all()):  # else infinite logits or NaN: the plain way knows what to do
             return values.clamp_(max=0.0), ids
-    live = live.to(logits.device)
-    log_p = log_probabilities(logits.float(), live.sentences, rules.indices)
-    log_p, last_resort = constrain(log_p, live.tokens, live.sentences, rules)
+    log_p, last_resort = under_rules(logits, live, rules)
     values, ids = top_candidates(log_p, count)
     ids[:, 0], values[:, 0] = last_resort.settle(ids[:, 0], values[:, 0])
     return values.clamp_(max=0.0).cpu(), ids.cpu()  # a rounded log softmax may exceed it
+
+
+def under_rules(logits: Tensor, live: Rows, rules: Rules) -> tuple[Tensor, LastResort]:
+    """The log-probabilities [R, V] of what may follow each row, where the logits are; and what is taken where nothing
+    may. Arguments and errors as of `best_tokens`."""
+    live = live.to(logits.device)
+    log_p = log_probabilities(logits.float(), live.sentences, rules.indices)
+    return constrain(log_p, live.tokens, live.sentences, rules)
 
 
 def _is_simple(logits: Tensor, live: Rows, rules: Rules, count: int) -> bool:

@@ -11,11 +11,12 @@ import numpy
 import torch
 from torch import Tensor
 
-from pellucid.search.constraints import Rules, constrain
-from pellucid.search.distribution import log_probabilities, top_candidates
+from pellucid.search.constraints import Rules
+from pellucid.search.distribution import top_candidates
 from pellucid.search.greedy import walk
 from pellucid.search.observer import Observer
 from pellucid.search.options import Hypothesis, SearchOptions
+from pellucid.search.ranking import under_rules
 from pellucid.search.rows import Rows, ranked
 from pellucid.search.step import Step
 
@@ -36,9 +37,7 @@ def sample(step: Step[Source, State], state: State, rules: Rules,
 
     def choose(logits: Tensor, live: Rows, numbers: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
         uniform = draws[numbers, live.tokens.shape[1]].to(logits.device)
-        live = live.to(logits.device)
-        log_p = log_probabilities(logits.float(), live.sentences, rules.indices)
-        log_p, last_resort = constrain(log_p, live.tokens, live.sentences, rules)
+        log_p, last_resort = under_rules(logits, live, rules)
         ids, values = last_resort.settle(*draw(log_p, uniform, options))
         return ids.cpu(), values.clamp(max=0.0).cpu()  # a rounded log softmax may exceed it
 
