@@ -16,3 +16,8 @@ def language() -> Literal["en", "zh"]:
 def columns(text: str) -> int:
     """How many columns of a terminal, or letters of a picture, the text is wide: a Chinese character takes two."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def shortened(text: str, most: int) -> str:
+    """The text in at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"

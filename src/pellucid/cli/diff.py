@@ -8,6 +8,7 @@ from typing import Any
 
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
+from pellucid.language import shortened
 
 _VALUE = 28  # characters of a value
 _TITLES = {"configuration": "keys", "data": "figures", "environment": "entries"}
@@ -73,7 +74,7 @@ def _row(name: str, a: str, b: str) -> str:
 
 def _value(value: Any) -> str:
     text = "–" if value is None else str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
-    return text if len(text) <= _VALUE else text[: _VALUE - 1] + "…"
+    return shortened(text, _VALUE)
 
 
 def _shape(shape: list[int] | None) -> str:

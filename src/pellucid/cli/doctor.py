@@ -14,6 +14,7 @@ from pellucid.cli.arguments import parse_with_overrides, read_config
 from pellucid.cli.fields import Positional
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping, override, to_mapping
+from pellucid.language import shortened
 
 if TYPE_CHECKING:
     from pellucid.doctor.checkup import Checkup
@@ -85,8 +86,6 @@ def _wrapped(label: str, text: str, width: int, indent: int = 9) -> list[str]:
 
 def _finding(finding: Finding, width: int, advice: Sequence[str]) -> Iterator[str]:
     """What it costs and what to do about it, `advice`, is said once for all findings that share it."""
-    from pellucid.doctor.finding import cut
-
     indent = " " * 9
     share = "" if finding.share is None else f": {finding.count:,} of {finding.total:,} ({_percent(finding.share)})"
     yield from _wrapped(finding.severity, f"{finding.where}: {finding.what}{share}  [{finding.kind}]", width)
@@ -95,7 +94,7 @@ def _finding(finding: Finding, width: int, advice: Sequence[str]) -> Iterator[st
         joined = " | ".join(example.texts)
         for text in [joined] if len(joined) <= width - 11 else example.texts:
             if text:
-                yield f"{indent}  {cut(text, width - 11)}"
+                yield f"{indent}  {shortened(text, width - 11)}"
     for name, text in zip(("costs:", "do:"), advice, strict=False):
         if text:
             yield from _wrapped(f"{indent}{name}", text, width, 16)

@@ -14,6 +14,7 @@ from pellucid.cli.arguments import parse_with_overrides, read_config
 from pellucid.cli.fields import Positional
 from pellucid.cli.sizes import in_words, read_bytes, read_rate
 from pellucid.errors import ConfigError
+from pellucid.language import shortened
 
 if TYPE_CHECKING:
     from pellucid.inspection.measures import Part
@@ -82,9 +83,8 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
 
     def row(name: str, value: str, share: float | None = None) -> str:
         room = min(35, width - 26)
-        name = name if len(name) <= room else name[: room - 1] + "…"
         told = "" if share is None else f"{100 * share:5.1f} %  {'█' * round((width - room - 27) * share)}"
-        return f"  {name:<{room}} {value:>13}  {told}".rstrip()
+        return f"  {shortened(name, room):<{room}} {value:>13}  {told}".rstrip()
 
     def said(text: str) -> str:
         return textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ")

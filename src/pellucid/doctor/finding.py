@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pellucid.errors import UserError
+from pellucid.language import shortened
 
 Severity = Literal["broken", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("broken", "warning", "note")  # the worst first
@@ -116,9 +117,4 @@ def by_share(count: int, total: int, warning: float, broken: float = 2.0) -> Sev
 def shown(text: str) -> str:
     """A text for a report: cut where it is very long, and what cannot be seen is written out."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
-                   for c in cut(text, _LONGEST))
-
-
-def cut(text: str, most: int) -> str:
-    """The text in at most so many characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+                   for c in shortened(text, _LONGEST))

@@ -6,6 +6,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from pellucid.evaluate.translation import LOWERCASE
+from pellucid.language import shortened
 
 COLUMNS = ("a - b: the difference, above 0 where a's score is higher, with its 95 % interval. p: how often chance "
            "alone would make one as large between equal runs, by drawing the sources anew (boot: paired bootstrap), "
@@ -131,9 +132,4 @@ def _sentences(detail: dict[str, Any]) -> Iterator[str]:
     for one in sentences:
         yield f"  line {one['line']:,}: a {one['a']:.1f}, b {one['b']:.1f}"
         for name, key in (("source", "source"), ("reference", "reference"), ("a", "output_a"), ("b", "output_b")):
-            yield f"    {name:<10} {_short(one[key])}"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SENTENCE else line[: _SENTENCE - 1] + "…"
+            yield f"    {name:<10} {shortened(' '.join(one[key].split()), _SENTENCE)}"
