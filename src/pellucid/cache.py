@@ -125,10 +125,15 @@ def remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         aside = scratch_name(path)
         path.replace(aside)
-        if aside.is_dir():
-            shutil.rmtree(aside, ignore_errors=True)
-        else:
-            aside.unlink(missing_ok=True)
+        delete(aside)
+
+
+def delete(path: Path) -> None:
+    """A file, or a folder as far as that can be."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def note_use(path: Path) -> None:

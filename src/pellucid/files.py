@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pellucid.cache import cache_folder, is_scratch, scratch_name, tell_of_damage
+from pellucid.cache import cache_folder, delete, is_scratch, scratch_name, tell_of_damage
 from pellucid.errors import CheckpointError, OutputError, check_format
 
 MANIFEST = "manifest.json"
@@ -131,7 +131,7 @@ def _beside(path: Path) -> Iterator[Path]:
         try:
             yield temporary
         finally:
-            _remove(temporary)
+            delete(temporary)
         _sync_folder(path.parent)
 
 
@@ -278,14 +278,7 @@ def remove_leftovers(folder: Path, unused: float = 0.0) -> None:
     for path in filter(is_scratch, folder.iterdir() if folder.is_dir() else ()):
         with contextlib.suppress(FileNotFoundError):  # its writer has finished meanwhile
             if time.time() - path.lstat().st_mtime >= unused:
-                _remove(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+                delete(path)
 
 
 def _sync_folder(path: Path) -> None:

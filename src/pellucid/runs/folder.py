@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pellucid import own
+from pellucid.cache import delete
 from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.config.effects import LANGUAGES, differences_in_training
 from pellucid.config.mapping import as_table, differences, from_mapping, to_mapping
@@ -174,10 +175,7 @@ def taken_back(folder: Path, made: Sequence[Path]) -> Iterator[None]:
     except Exception:
         if is_new and not has_begun(folder) and not (folder / "metrics.jsonl").exists():
             for path in folder.iterdir():
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+                delete(path)
             with contextlib.suppress(OSError):  # somebody has put something there meanwhile
                 for place in made:
                     place.rmdir()
