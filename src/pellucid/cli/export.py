@@ -9,6 +9,7 @@ from typing import Any
 
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
+from pellucid.cli.sizes import on_disk
 from pellucid.errors import ConfigError, guess
 
 # Each a module whose `export` writes a run to a folder, and tells of it.
@@ -64,20 +65,16 @@ def main(program: str, words: Sequence[str]) -> int:
 
 
 def _tell_of_copy(arguments: Export, done: Any) -> None:
-    from pellucid.runs.care import in_words
-
-    print(f"{arguments.run}: {in_words(done.bytes_before)}\n{arguments.out}: {in_words(done.bytes_after)}, with the "
+    print(f"{arguments.run}: {on_disk(done.bytes_before)}\n{arguments.out}: {on_disk(done.bytes_after)}, with the "
           f"weights of {done.checkpoint}, whole and checked\nleft out:")
     for what, size in done.left_out.items():
-        print(f"  {in_words(size):>9}  {what}")
+        print(f"  {on_disk(size):>9}  {what}")
     print("training cannot go on in it; everything else that reads a run works")
 
 
 def _tell(arguments: Export, done: Any) -> None:
-    from pellucid.runs.care import in_words
-
-    print(f"{arguments.out}: {done.what}, {in_words(sum(done.files.values()))}")
+    print(f"{arguments.out}: {done.what}, {on_disk(sum(done.files.values()))}")
     for name, size in done.files.items():
-        print(f"  {in_words(size):>9}  {name}")
+        print(f"  {on_disk(size):>9}  {name}")
     for note in done.notes:
         print(f"note: {note}")

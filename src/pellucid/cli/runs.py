@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
+from pellucid.cli.sizes import on_disk
 from pellucid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ def _must_exist(folder: Path) -> None:
 
 
 def _table(listed: Sequence["Listed"], folder: Path) -> Iterator[str]:
-    from pellucid.runs.care import in_words
-
     if not listed:
         yield f"no runs in {folder}"
         return
@@ -76,13 +75,13 @@ def _table(listed: Sequence["Listed"], folder: Path) -> Iterator[str]:
     for one in listed:
         of = f"{one.step:,}" + (f" of {one.steps:,}" if one.steps is not None and one.steps != one.step else "")
         score = "–" if one.score is None else f"{one.monitor} {one.score:.4g}"
-        rows.append((one.run, one.task or "–", one.state, of, score, in_words(one.bytes), one.date[:16]))
+        rows.append((one.run, one.task or "–", one.state, of, score, on_disk(one.bytes), one.date[:16]))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.rjust(width) if i in (3, 5) else cell.ljust(width)
                         for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
     yield from (f"{one.run}: {one.why}" for one in listed if one.why)
-    yield f"{len(listed)} run{'s' * (len(listed) != 1)}, {in_words(sum(one.bytes for one in listed))}"
+    yield f"{len(listed)} run{'s' * (len(listed) != 1)}, {on_disk(sum(one.bytes for one in listed))}"
 
 
 def _cache() -> dict[str, Any]:
@@ -97,11 +96,10 @@ def _cache() -> dict[str, Any]:
 
 def _told_cache() -> str:
     from pellucid import cache
-    from pellucid.runs.care import in_words
 
     about = _cache()
-    kinds = ", ".join(f"{cache.KINDS[kind]} {in_words(size)}" for kind, size in about["kinds"].items() if size)
-    return (f"cache {about['folder']}: {in_words(about['bytes'])}{f' ({kinds})' if kinds else ''}; at most "
+    kinds = ", ".join(f"{cache.KINDS[kind]} {on_disk(size)}" for kind, size in about["kinds"].items() if size)
+    return (f"cache {about['folder']}: {on_disk(about['bytes'])}{f' ({kinds})' if kinds else ''}; at most "
             f"{about['limit'] / 2**30:g} GiB of ids, packed weights and digests are kept (PELLUCID_CACHE_GIB)")
 
 
@@ -109,7 +107,7 @@ def _clean(arguments: Clean) -> int:
     from functools import partial
 
     from pellucid import cache
-    from pellucid.runs.care import Waste, free, in_words, waste_in
+    from pellucid.runs.care import Waste, free, waste_in
 
     passed: list[str] = []
     if arguments.cache and arguments.folder != Clean.folder:
@@ -130,23 +128,21 @@ def _clean(arguments: Clean) -> int:
         if arguments.cache:
             print(_told_cache())
         else:
-            print("".join(f"{in_words(one.bytes):>9}  {one.path}: {one.what}\n" for one in waste), end="")
+            print("".join(f"{on_disk(one.bytes):>9}  {one.path}: {one.what}\n" for one in waste), end="")
         print("".join(f"passed over: {sentence}\n" for sentence in passed), end="")
-        print(f"{in_words(total)} can be freed" if waste else "there is nothing to free", flush=True)
+        print(f"{on_disk(total)} can be freed" if waste else "there is nothing to free", flush=True)
     if not waste or arguments.dry_run or not (arguments.yes or _agreed(total, arguments.json)):
         return 0
     freed = sum(free(one) for one in waste)
     if not arguments.json:
-        print(f"freed {in_words(freed)}")
+        print(f"freed {on_disk(freed)}")
     return 0
 
 
 def _agreed(total: int, is_json: bool) -> bool:
     """Asks a person; where there is none, nothing is removed that was not asked for."""
-    from pellucid.runs.care import in_words
-
     if is_json or sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError("nothing was removed: nobody can be asked here", where="pellucid runs clean",
                           fix="say --yes, or --dry-run to look only")
-    print(f"remove all of this, {in_words(total)}? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"remove all of this, {on_disk(total)}? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

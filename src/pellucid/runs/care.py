@@ -260,12 +260,3 @@ def _leftover(path: Path) -> Waste:
     size = size_of(path) if path.is_dir() else path.lstat().st_size
     return Waste(path, "left unfinished by a process that was killed", size,
                  lambda: shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink())
-
-
-def in_words(size: float) -> str:
-    """1536000 → "1.5 MB"."""
-    for unit in ("bytes", "KB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"
