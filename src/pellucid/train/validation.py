@@ -133,9 +133,7 @@ def reader_scores(learner: Learner, pairs: list[tuple[str, str]], tokenizers: To
     mine = slice(world.rank, None, world.size)
     judged = judge(model, tokenizers, config, asked[mine], passages[mine], learner.precision)
     loss, count = world.sum(judged.loss, judged.learned)
-    texts = [""] * len(pairs)
-    for rank, answers in enumerate(world.gather([one.text for one in judged.found])):
-        texts[rank :: world.size] = answers
+    texts = _of_all(world, [one.text for one in judged.found])
     statistics, _ = answer_statistics(texts, asked, passages, config.data.source_language)
     return of_loss(loss / count) | {name: corpus_score(metric) for name, metric in statistics.items()}
 
@@ -147,11 +145,18 @@ def decoded_scores(learner: Learner, pairs: list[tuple[str, str]], tokenizers: T
     greedy = replace(config.decode, beam_size=1, n_best=1, sample=False)
     sources = [source for source, _ in pairs[world.rank :: world.size]]
     outputs = generate(model, tokenizers, sources, greedy, config.model.max_length)
-    texts = [""] * len(pairs)
-    for rank, found in enumerate(world.gather([output.text for output in outputs])):
-        texts[rank :: world.size] = found
+    texts = _of_all(world, [output.text for output in outputs])
     statistics = translation_statistics(texts, [target for _, target in pairs], ("bleu", "exact"))
     return {name: corpus_score(metric) for name, metric in statistics.items()}
+
+
+def _of_all(world: World, mine: list[str]) -> list[str]:
+    """What all ranks have found, in order, where each has had every so-manieth."""
+    found = world.gather(mine)
+    texts = [""] * sum(map(len, found))
+    for rank, some in enumerate(found):
+        texts[rank :: world.size] = some
+    return texts
 
 
 def sample_lines(model: Transformer, pairs: Iterable[tuple[str, str]], config: RunConfig,
