@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol, final
 
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Tidy
+from pellucid.data.tokenizers.sentencepiece import SPACE, processor_of
 from pellucid.errors import ConfigError
 
 _LANGUAGE = re.compile(r">>[^<>\s]{1,20}<<")  # what Marian's multilingual models read before a text
 _SAID = re.compile(r"__[a-z]{2,3}__")  # what M2M100 begins an output with
-_SPACE = "▁"
 
 
 class Backend(Protocol):
@@ -32,12 +32,7 @@ class SentencePieces:
     """One of Marian's models; a code of a language before the text is a piece of its own."""
 
     def __init__(self, model: bytes, pieces: Sequence[str]) -> None:
-        import sentencepiece
-
-        try:
-            self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
-            raise ValueError(f"this is no SentencePiece model: {error}") from error
+        self._processor = processor_of(model)
         self._languages = {piece for piece in pieces if _LANGUAGE.fullmatch(piece)}
 
     def split(self, text: str) -> list[str]:
@@ -47,7 +42,7 @@ class SentencePieces:
         return code + pieces
 
     def join(self, pieces: Sequence[str]) -> str:
-        return "".join(piece for piece in pieces if not _SAID.fullmatch(piece)).replace(_SPACE, " ").strip()
+        return "".join(piece for piece in pieces if not _SAID.fullmatch(piece)).replace(SPACE, " ").strip()
 
 
 @final
@@ -135,7 +130,7 @@ class ImportedTokenizer:
         return [piece for piece in self._backend.split(self._tidy(text)) if piece not in self._ids]
 
     def spellings(self) -> list[str]:
-        return [piece.replace(_SPACE, " ") if i >= len(SPECIALS) and i not in self._silent else ""
+        return [piece.replace(SPACE, " ") if i >= len(SPECIALS) and i not in self._silent else ""
                 for i, piece in enumerate(self._pieces)]
 
     def spelled(self, text: str) -> str:

@@ -17,7 +17,7 @@ from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.errors import ConfigError, DataError
 
 MAX_LINE_BYTES = 65_536  # longer lines are left out of training, not of encoding
-_SPACE = "▁"  # stands for it in pieces
+SPACE = "▁"  # stands for it in pieces
 _OWN = "\0▅"  # characters that never become pieces
 _ROOM = 0.75  # of the vocabulary, for characters: the fewer pieces are left for words, the longer texts become
 _LEAST = 0.9995  # of the characters of a text, which are known whatever room they take
@@ -37,15 +37,9 @@ class SentencePieceTokenizer:
     """
 
     def __init__(self, model: bytes, tidy: Tidy) -> None:
-        import sentencepiece
-
         if not model:
             raise ValueError("the model is empty")
-        try:
-            self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
-            raise ValueError(f"this is no SentencePiece model: {error}") from error
-        processor = self._processor
+        self._processor = processor = processor_of(model)
         if (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()) != (PAD, UNK, BOS, EOS):
             raise ValueError("the model numbers padding, unknown, beginning and end otherwise than 0, 1, 2, 3")
         self._model, self._tidy = model, tidy
@@ -84,13 +78,27 @@ class SentencePieceTokenizer:
 
     def spellings(self) -> list[str]:
         pieces = self.pieces(range(len(SPECIALS), self.size))
-        return [""] * len(SPECIALS) + [piece.replace(_SPACE, " ") for piece in pieces]
+        return [""] * len(SPECIALS) + [piece.replace(SPACE, " ") for piece in pieces]
 
     def spelled(self, text: str) -> str:
         return " " + self._tidy(text)  # add_dummy_prefix
 
     def serialized(self) -> bytes:
         return self._model
+
+
+def processor_of(model: bytes) -> Any:
+    """What encodes and decodes by a model.
+
+    Raises:
+        ValueError: it is none.
+    """
+    import sentencepiece
+
+    try:
+        return sentencepiece.SentencePieceProcessor(model_proto=model)
+    except RuntimeError as error:
+        raise ValueError(f"this is no SentencePiece model: {error}") from error
 
 
 def train(config: TokenizerConfig, texts: Sequence[str], tidy: Tidy) -> SentencePieceTokenizer:
