@@ -48,6 +48,11 @@ def blank(shape: Shape) -> Batch:
     return Batch(ids(shape.source), None, ids(shape.target), ids(shape.target), None)
 
 
+def in_micro_batches(config: RunConfig, count: int) -> RunConfig:
+    """The configuration with so many micro-batches an update."""
+    return replace(config, train=replace(config.train, accumulate=count))
+
+
 def model_of(config: RunConfig, workload: Workload) -> Transformer | Classifier:
     """The model that the run will have."""
     if workload.classes:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from pellucid.engine.obstacle import obstacle
 from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 from pellucid.nn.key_value_cache import KeyValueCache
-from pellucid.plan.learner import blank, learner_of, model_of
+from pellucid.plan.learner import blank, in_micro_batches, learner_of, model_of
 from pellucid.plan.rehearsal import Holdings, Ledger, Product, rehearsal
 from pellucid.plan.workload import Shape, Workload
 from pellucid.runs.checkpoint import weights_of
@@ -41,7 +40,7 @@ def rehearse_updates(config: RunConfig, workload: Workload, shapes: Sequence[Sha
             model = model_of(config, workload)
         micro = min(config.train.accumulate, 2)  # two show what many take
         batches = [blank(shape) for shape in (_SMALLEST, *shapes) for _ in range(micro)]
-        learner = learner_of(_in_micro_batches(config, micro), model, batches, precision)
+        learner = learner_of(in_micro_batches(config, micro), model, batches, precision)
         update(learner)  # makes the optimizer's state
         for state in learner.optimizer.state.values():
             for tensor in state.values():
@@ -177,7 +176,7 @@ def flops_per_token(config: RunConfig, workload: Workload) -> float:
     corpus = workload.examples.in_epoch(0)
     shape = Shape(2, round(float(corpus.source.lengths.mean())), round(float(corpus.target.lengths.mean())))
     with rehearsal(compiled=False):
-        learner = learner_of(_in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
+        learner = learner_of(in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
         with FlopCounterMode(display=False) as counted:
             update(learner)
     return float(counted.get_total_flops()) / (shape.sentences * (shape.source + shape.target))
@@ -187,12 +186,8 @@ def count_launches(config: RunConfig, workload: Workload, shape: Shape) -> int:
     """Tensors that begin in an update of one micro-batch of this shape, in the plain equations: about as many as there
     are operations."""
     with rehearsal(compiled=False) as ledger:
-        learner = learner_of(_in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
+        learner = learner_of(in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
         update(learner)  # makes the optimizer's state
         begun = len(ledger.events)
         update(learner)
         return sum(size > 0 for _, size in ledger.events[begun:])
-
-
-def _in_micro_batches(config: RunConfig, count: int) -> RunConfig:
-    return replace(config, train=replace(config.train, accumulate=count))

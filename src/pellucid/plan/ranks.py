@@ -15,7 +15,7 @@ from pellucid.data.batching import Batches
 from pellucid.errors import ConfigError
 from pellucid.plan.budget import Machine, training
 from pellucid.plan.gpus import GPU, find_gpu, spelt
-from pellucid.plan.learner import model_of
+from pellucid.plan.learner import in_micro_batches, model_of
 from pellucid.plan.pace import LAUNCH, Pace, gpu_pace, measure_pace, mfu_of, peak_of
 from pellucid.plan.rehearsal import Holdings, rehearsal
 from pellucid.plan.traffic import Sizes, Traffic, sizes_of, traffic
@@ -117,7 +117,7 @@ def plan_ranks(config: RunConfig, workload: Workload, machine: Machine, asked: A
     asked = _completed(asked)
     size, configured = asked.size, config.train.accumulate
     accumulate = math.ceil(configured / size) * size
-    config = _with_accumulate(config, accumulate)
+    config = in_micro_batches(config, accumulate)
     check_world(World(size=size), config.train)
     with rehearsal(compiled=False):
         sizes = sizes_of(model_of(config, workload))
@@ -227,10 +227,6 @@ def _hosts(asked: Asked) -> tuple[float, int]:
 
 def _at_once(asked: Asked) -> int:
     return _hosts(asked)[1] if can_fork() else 1
-
-
-def _with_accumulate(config: RunConfig, accumulate: int) -> RunConfig:
-    return replace(config, train=replace(config.train, accumulate=accumulate))
 
 
 def _tokens_of_batch(workload: Workload, batches: Batches) -> float:
