@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pellucid.doctor.finding import Severity, by_share
+from pellucid.doctor.finding import Severity
 
 _NEVER = 2.0  # a share that nothing reaches
 
@@ -19,7 +19,8 @@ class Advice:
 
     def severity(self, count: int, total: int) -> Severity:
         """How bad `count` lines of `total` are."""
-        return by_share(count, total, self.warning, self.broken)
+        share = count / max(total, 1)
+        return "broken" if share >= self.broken else "warning" if share >= self.warning else "note"
 
 
 _DROP = "remove these pairs, or repair them at their source"

@@ -108,12 +108,6 @@ class Tally:
         return self.largest if many >= 10 and many * 2 >= self.count else None
 
 
-def by_share(count: int, total: int, warning: float, broken: float = 2.0) -> Severity:
-    """How bad `count` of `total` is, given the shares from which it is a warning, and from which it is broken."""
-    share = count / max(total, 1)
-    return "broken" if share >= broken else "warning" if share >= warning else "note"
-
-
 def shown(text: str) -> str:
     """A text for a report: cut where it is very long, and what cannot be seen is written out."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()

@@ -147,8 +147,7 @@ def as_report(statistics: Mapping[str, SentenceStatistics]) -> dict[str, Any]:
     return {**scores, "interval": {name: list(interval_of(metric)) for name, metric in statistics.items()}}
 
 
-def resampled_scores(metric: SentenceStatistics, resamples: int = DEFAULT_RESAMPLES,
-                     seed: int = DEFAULT_SEED) -> NDArray[np.float64]:
+def resampled_scores(metric: SentenceStatistics, resamples: int, seed: int = DEFAULT_SEED) -> NDArray[np.float64]:
     """What is tested of the metric, ``[resamples]``, on corpora of G sources drawn with replacement.
 
     Under one seed, resample i draws the same sources for every metric of G sources: that is what pairs two systems.

@@ -141,7 +141,7 @@ class ImportedTokenizer:
 
 
 def imported_content(pieces: Sequence[str], edges: tuple[Sequence[str], Sequence[str]],
-                     specials: tuple[str, str, str], backend: dict[str, Any] | bytes, forced: bool = False) -> bytes:
+                     specials: tuple[str, str, str], backend: dict[str, Any] | bytes, forced: bool) -> bytes:
     """What an `ImportedTokenizer` is made of.
 
     Args:

@@ -88,7 +88,7 @@ def thing(random: Random, noun: Noun, mood: str = "statement") -> Phrase:
     return _described(random, noun, _OBJECT[mood], mood)
 
 
-def possession(random: Random, noun: Noun, mood: str = "statement") -> Phrase:
+def possession(random: Random, noun: Noun, mood: str) -> Phrase:
     """A noun as what somebody has."""
     plural = random.random() < 0.45
     determiner = random.choice(_HAD[mood][plural])
@@ -97,7 +97,7 @@ def possession(random: Random, noun: Noun, mood: str = "statement") -> Phrase:
     return _modified(random, determiner, noun, plural, mood)
 
 
-def worn(random: Random, noun: Noun, mood: str = "statement") -> Phrase:
+def worn(random: Random, noun: Noun, mood: str) -> Phrase:
     """A garment as what somebody puts on."""
     return _modified(random, random.choice(("the", "a", "a", "this")), noun, False, mood)
 
