@@ -19,8 +19,6 @@ _INVISIBLE = re.compile("[\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff
 _ANY = re.compile(f"\ufffd|{_CONTROL.pattern}|{_INVISIBLE.pattern}|{_DECODED_TWICE.pattern}")
 _ASCII_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
-KINDS = ("mojibake", "replacement_character", "control_character", "invisible_character")
-
 
 def is_mojibake(text: str) -> bool:
     """Whether a part of the text is UTF-8 that was decoded as Windows-1252 or Latin-1: "Ã¼" for "ü"."""
@@ -42,7 +40,7 @@ def _repaired(part: str) -> str:
 
 
 def fault_of(text: str) -> str:
-    """The one of KINDS that a text shows, the worst first; empty if none."""
+    """The kind of finding (see advice.py) that a text gives, the worst if several; empty if none."""
     if is_mojibake(text):
         return "mojibake"
     if "\ufffd" in text:
