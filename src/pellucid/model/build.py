@@ -154,9 +154,8 @@ def build_classifier(config: ModelConfig, source_vocab: int, classes: int, *, se
     """An encoder with a pool and a head; arguments and errors as in `build`."""
     check_range("classes", classes, (1, float("inf")))
     encoder, gains = _lone_encoder(config)
-    model = Classifier(encoder, Embedding(source_vocab, config.d_model), POOLINGS[config.pooling](),
-                       (config.d_model, classes), HEAD_ACTIVATIONS[config.head_activation], config.dropout,
-                       _window(config))
+    model = Classifier(encoder, Embedding(source_vocab, config.d_model), POOLINGS[config.pooling](), classes,
+                       HEAD_ACTIVATIONS[config.head_activation], config.dropout, _window(config))
     initialize(model, seed, gains)
     return model
 
@@ -166,7 +165,7 @@ def build_reader(config: ModelConfig, source_vocab: int, *, separator: int, unkn
     """An encoder that scores where answers start and end; arguments and errors as in `build` and `Reader`."""
     encoder, gains = _lone_encoder(config)
     embedding, marks = Embedding(source_vocab, config.d_model), Embedding(MARKS, config.d_model)
-    model = Reader(encoder, embedding, marks, config.d_model, separator, unknown, _window(config))
+    model = Reader(encoder, embedding, marks, separator, unknown, _window(config))
     initialize(model, seed, gains)
     return model
 

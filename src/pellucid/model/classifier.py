@@ -44,18 +44,18 @@ class Classifier(nn.Module):
     Args:
         encoder: the stack.  embedding: of the source tokens.
         pooling: how a sequence becomes one vector.
-        d_model, classes: the head is D → D → classes.  activation: between its layers.
+        classes: how many; the head is D → D → classes.  activation: between its layers.
         dropout: between the head's layers, behind the activation.
         window_size: how far self-attention looks, or None.
     """
 
-    def __init__(self, encoder: Encoder, embedding: Embedding, pooling: nn.Module, sizes: tuple[int, int],
+    def __init__(self, encoder: Encoder, embedding: Embedding, pooling: nn.Module, classes: int,
                  activation: Callable[[Tensor], Tensor], dropout: float, window_size: int | None) -> None:
         super().__init__()
-        d_model, classes = sizes
         self.source_embedding = embedding
         self.encoder = encoder
         self.pooling = pooling
+        d_model = embedding.weight.shape[1]
         self.head_1 = nn.Linear(d_model, d_model)
         self.head_2 = nn.Linear(d_model, classes)
         self.activation = activation

@@ -25,18 +25,17 @@ class Reader(nn.Module):
 
     Args:
         encoder: the stack.  embedding: of the tokens.  marks: the embedding of what `marks_of` says of each token.
-        d_model: the width D.
         separator: the id that stands before each window.  unknown: the id that is like no other, not even itself.
         window_size: how far self-attention looks, or None.
     """
 
-    def __init__(self, encoder: Encoder, embedding: Embedding, marks: Embedding, d_model: int, separator: int,
-                 unknown: int, window_size: int | None) -> None:
+    def __init__(self, encoder: Encoder, embedding: Embedding, marks: Embedding, separator: int, unknown: int,
+                 window_size: int | None) -> None:
         super().__init__()
         self.source_embedding = embedding
         self.mark_embedding = marks
         self.encoder = encoder
-        self.head = nn.Linear(d_model, 2)
+        self.head = nn.Linear(embedding.weight.shape[1], 2)
         self.separator, self.unknown = separator, unknown
         self.window_size = window_size
 
