@@ -9,7 +9,7 @@ live can come in among them.
 from __future__ import annotations
 
 import bisect
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,10 +19,7 @@ from pellucid.search.observer import Decisions, Observer
 from pellucid.search.options import Hypothesis, hypothesis, largest_penalties, length_penalty
 from pellucid.search.ranking import best_tokens
 from pellucid.search.rows import Candidates, Rows
-from pellucid.search.step import Step
-
-Source = TypeVar("Source")
-State = TypeVar("State")
+from pellucid.search.step import State, Step
 
 # In the place of -inf while searching, so that a hypothesis forced through the impossible still ranks behind all
 # others, and before the dead ones, which are at -inf.
@@ -49,7 +46,7 @@ class NBest:
         del self.negated_scores[self.n_best :], self.hypotheses[self.n_best :]
 
 
-def beam_search(step: Step[Source, State], state: State, rules: Rules,
+def beam_search(step: Step[Any, State], state: State, rules: Rules,
                 observer: Observer | None = None) -> list[list[Hypothesis]]:
     """Up to `n_best` hypotheses of each sentence, best first; `state` has a row a sentence."""
     options, k, eos = rules.options, rules.options.beam_size, rules.specials.eos

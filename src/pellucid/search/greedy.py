@@ -1,7 +1,7 @@
 """Greedy search: y_t = argmax p(y | y_<t, x), the lowest id among equals."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,15 +11,12 @@ from pellucid.search.observer import Decisions, Observer
 from pellucid.search.options import Hypothesis, hypothesis
 from pellucid.search.ranking import best_tokens
 from pellucid.search.rows import Candidates, Rows
-from pellucid.search.step import Step
-
-Source = TypeVar("Source")
-State = TypeVar("State")
+from pellucid.search.step import State, Step
 
 Choose = Callable[[Tensor, Rows, Tensor, Rules], tuple[Tensor, Tensor]]
 
 
-def greedy_search(step: Step[Source, State], state: State, rules: Rules,
+def greedy_search(step: Step[Any, State], state: State, rules: Rules,
                   observer: Observer | None = None) -> list[list[Hypothesis]]:
     """The one greedy hypothesis of each sentence; `state` has a row a sentence."""
     sentences = torch.arange(len(rules.indices), device="cpu")
@@ -32,7 +29,7 @@ def most_probable(logits: Tensor, live: Rows, numbers: Tensor, rules: Rules) -> 
     return ids.squeeze(1), values.squeeze(1)
 
 
-def walk(step: Step[Source, State], state: State, sentences: Tensor, rules: Rules, choose: Choose,
+def walk(step: Step[Any, State], state: State, sentences: Tensor, rules: Rules, choose: Choose,
          observer: Observer | None) -> list[Hypothesis]:
     """Extend each row by one chosen token at a time until it ends; a row that has ended leaves the batch.
 

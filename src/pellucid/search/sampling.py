@@ -5,7 +5,7 @@ token uses the t-th of them. So what is drawn for a sentence does not depend on 
 or on how many samples and how long a hypothesis were asked for.
 """
 
-from typing import TypeVar
+from typing import Any
 
 import numpy
 import torch
@@ -18,15 +18,12 @@ from pellucid.search.observer import Observer
 from pellucid.search.options import Hypothesis, SearchOptions
 from pellucid.search.ranking import under_rules
 from pellucid.search.rows import Rows, ranked
-from pellucid.search.step import Step
-
-Source = TypeVar("Source")
-State = TypeVar("State")
+from pellucid.search.step import State, Step
 
 _NUCLEUS = 256  # tokens sorted in search of a nucleus before the whole vocabulary is: a sort is the dearest part
 
 
-def sample(step: Step[Source, State], state: State, rules: Rules,
+def sample(step: Step[Any, State], state: State, rules: Rules,
            observer: Observer | None = None) -> list[list[Hypothesis]]:
     """`n_best` draws for each sentence, best score first, repeated ones once; `state` has a row a sentence."""
     options, each = rules.options, rules.options.n_best

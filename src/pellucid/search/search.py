@@ -13,10 +13,9 @@ from pellucid.search.greedy import greedy_search
 from pellucid.search.observer import Observer
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
 from pellucid.search.sampling import sample
-from pellucid.search.step import Step
+from pellucid.search.step import State, Step
 
 Source = TypeVar("Source")
-State = TypeVar("State")
 
 
 def search(step: Step[Source, State], source: Source, sentences: int, options: SearchOptions, specials: Specials,
