@@ -87,6 +87,11 @@ class Result:
     is_baseline_again: bool = False
     confounded: tuple[str, ...] = ()
 
+    @property
+    def all_operations(self) -> float | None:
+        """Floating-point operations of a whole run."""
+        return None if self.operations is None or self.tokens is None else self.operations * self.tokens
+
 
 def is_lower_better(metric: str) -> bool:
     """Whether a smaller value is the better one."""
@@ -160,8 +165,7 @@ def _vocabulary(cell: Cell, runs: Sequence[Run]) -> str:
 
 
 def _costs(result: Result) -> dict[str, float | None]:
-    whole = None if result.operations is None or result.tokens is None else result.operations * result.tokens
-    return {"parameters": result.parameters, "tokens": result.tokens, "operations": whole,
+    return {"parameters": result.parameters, "tokens": result.tokens, "operations": result.all_operations,
             "updates of pretraining": result.pretraining}
 
 

@@ -135,7 +135,8 @@ def gained(effect: Smallest) -> str:
 
 def cells_table(results: Sequence[Result]) -> Table:
     """What each cell costs, and where its comparison is confounded."""
-    rows = [(_named(result), counted(result.parameters), counted(result.tokens), operations(result),
+    rows = [(_named(result), counted(result.parameters), counted(result.tokens),
+             NONE if result.all_operations is None else f"{result.all_operations:.2e}",
              counted(result.tokens_per_second), NONE if result.seconds is None else duration(result.seconds),
              "; ".join(result.confounded) or NONE) for result in results]
     return Table("Cost, and what else differs",
@@ -144,11 +145,6 @@ def cells_table(results: Sequence[Result]) -> Table:
                  "the baseline's by more than 3 %, the comparison is confounded: the difference may be theirs.",
                  ("cell", "parameters", "tokens", "operations", "tokens/s", "training time", "confounded by"),
                  tuple(rows), (1, 2, 3, 4, 5))
-
-
-def operations(result: Result) -> str:
-    """Of a whole run: ``1.2e+12``."""
-    return NONE if result.operations is None or result.tokens is None else f"{result.operations * result.tokens:.2e}"
 
 
 def divergences(results: Sequence[Result]) -> Table:
