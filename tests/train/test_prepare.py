@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +22,7 @@ from hypothesis import strategies as st
 
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
+from pellucid.data import encoding
 from pellucid.data.claims import claimed
 from pellucid.data.corpus import key_of, open_corpus, prepared_folder
 from pellucid.data.splits import PREPARED, open_splits
@@ -26,7 +30,7 @@ from pellucid.data.tokenizers.build import load_tokenizers
 from pellucid.data.tokenizers.interface import UNK
 from pellucid.errors import ConfigError, DataError
 from pellucid.train.journal import Reporter
-from pellucid.train.prepare import prepare
+from pellucid.train.prepare import Preparation, prepare
 from pellucid.train.train import only_writer, train
 
 FILES = ["report.json", "shards.json", "blocks.json", "source.ids", "source.offsets", "target.ids", "target.offsets"]
@@ -91,6 +95,47 @@ def alone(config: RunConfig, out: Path, cache: Path) -> dict[str, bytes]:
 def summary_of(config: RunConfig, out: Path) -> list[Any]:
     summary = train(config, out, Reporter())
     return [summary["score"], (out / "checkpoints" / summary["best"] / "model.safetensors").read_bytes()]
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".tsv.gz"])
+def test_time_left_is_told_while_a_single_shard_is_read(tmp_path: Path, mapping: dict[str, Any], ending: str,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_LINES_AT_ONCE", 25)
+    with (gzip.open if ending == ".tsv.gz" else open)(tmp_path / f"one{ending}", "wt") as file:
+        file.write("".join(f"{i}\t{i}\n" for i in range(100)))
+    config = from_mapping({**mapping, "data": {"train": str(tmp_path / f"one{ending}"), "validation_share": 0.3}})
+    told = io.StringIO()
+    prepare(config, tmp_path / "run", Reporter(told, seconds_between_lines=0))
+    lines = [line for line in told.getvalue().splitlines() if "shard 1: " in line]
+    assert len(lines) >= 4
+    for line in lines:
+        assert re.fullmatch(r"(train|validation): 0 of 1 shards encoded(, about \d+ s left)?; "
+                            r"shard 1: (\d\d|100) of 100 lines", line)
+    assert all("left" in line for line in lines if "100 of 100" not in line)
+
+
+def test_each_process_counts_what_the_others_have_read(tmp_path: Path, mapping: dict[str, Any],
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_LINES_AT_ONCE", 25)
+    config, out = from_mapping(mapping), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr("pellucid.train.prepare.write_part", stopping_after(0))
+        with pytest.raises(KeyboardInterrupt):
+            prepare(config, out, Reporter())
+    pairs, tokenizers = open_splits(config, out)["train"], load_tokenizers(out / "tokenizer")
+    told = io.StringIO()
+    other = Preparation(pairs, tokenizers, config, Reporter(told, seconds_between_lines=0))
+    half_way: list[str] = []
+
+    def half(pairs: Any, shard: int, *given: Any) -> None:
+        given[-1](20)
+        half_way.append(other._how_far())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pellucid.train.prepare.write_part", half)
+    with pytest.raises(KeyboardInterrupt):
+        Preparation(pairs, tokenizers, config, Reporter()).run()
+    assert re.fullmatch(r"train: 0 of 4 shards encoded, about \d+ s left", half_way[0])
 
 
 def test_training_finds_it_done_and_comes_out_the_same(tmp_path: Path, mapping: dict[str, Any], cache: Path) -> None:

@@ -95,7 +95,7 @@ def _answer_folder(source: Path, program: str, arguments: Generate, overrides: d
     run, options = _opened(arguments, overrides)
     shards = Shards(folder, lambda: run.route(options=options))
     assert run.weights is not None  # it was loaded
-    folder.begin(run.folder, run.weights.sha256, options, shards.say)
+    folder.begin(run.folder, run.weights.sha256, options, shards.renew)
     shards.answer(_answers(run, options, arguments.json, shards.note, progress=shards.progress))
     return 0
 

@@ -33,7 +33,7 @@ class Shards:
 
     def __init__(self, folder: ShardFolder, route: Callable[[], Route]) -> None:
         self._folder, self._route, self._reporter = folder, cache(route), Reporter()
-        self.say = self._reporter.say
+        self.say, self.renew = self._reporter.say, self._reporter.progress
         self._failed: dict[str, DataError] = {}
         self._did, self._all_of_it = 0, Counter[str]()
         self._begun, self._done = time.monotonic(), folder.done()

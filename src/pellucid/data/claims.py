@@ -52,17 +52,14 @@ def claimed(path: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def awaited(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """The same claim, waited for. `say` is called once if that takes time, with who has it (see `holder`). Raises and
-    warns as `claimed`."""
-    is_told = False
+    """The same claim, waited for. `say` is called with who has it (see `holder`), again and again while that takes
+    time. Raises and warns as `claimed`."""
     while True:
         with claimed(path) as is_ours:
             if is_ours:
                 yield
                 return
-        if not is_told:
-            say(holder(path))
-            is_told = True
+        say(holder(path))
         time.sleep(_PATIENCE)
 
 

@@ -147,7 +147,7 @@ def open_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig,
     """The ids of `pairs`: those that were prepared for the run, or those in the cache, or encoded now.
 
     Args:
-        progress: called with the number of lines done, now and then.
+        progress: called with the number of lines read, now and then.
 
     Raises:
         DataError: no usable line, or what the reading of the files raises.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pellucid.config import RunConfig, Task
 from pellucid.data.blocks import SIDES, write_blocks
 from pellucid.data.reading import UnitReader, example, question_of
-from pellucid.data.shards import place, shards_of
+from pellucid.data.shards import place, shard_and_line, shards_of
 from pellucid.data.source_ids import longest_row, shorten, source_ids
 from pellucid.data.splits import Pairs
 from pellucid.data.tables import Record
@@ -78,7 +78,7 @@ def write_ids(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: P
     """Encodes all shards into `folder`.
 
     Args:
-        progress: called with the number of lines done, now and then.
+        progress: called with the number of lines read, now and then.
 
     Raises:
         DataError: what reading the files says; a label that was never seen in training; no pair at all.
@@ -120,14 +120,14 @@ def _encode(pairs: Pairs, shards: Iterable[int], tokenizers: Tokenizers, config:
             progress: Progress) -> list[int]:
     """Writes the ids of these shards, and the report; gives how many examples of each are kept."""
     dtype, kept_of, report = dtype_of(tokenizers, config.task), list[int](), Report(0, 0, 0, 0, 0, 0)
-    units = UnitReader(tokenizers)
+    units, read = UnitReader(tokenizers), 0
     with contextlib.ExitStack() as stack:
         files = {side: [stack.enter_context((folder / f"{side}.{part}").open("wb")) for part in ("ids", "offsets")]
                  for side in SIDES}
         for _, offsets in files.values():
             offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         for shard in shards:
-            before = report.kept
+            before, read_before = report.kept, read
             for chunk in _chunks(pairs.records_of(shard)):
                 kept, of_chunk = (_spans(chunk, units, config) if config.task == "reading" else
                                   _examples(chunk, pairs, tokenizers, config))
@@ -138,7 +138,8 @@ def _encode(pairs: Pairs, shards: Iterable[int], tokenizers: Tokenizers, config:
                     ids.write(np.fromiter(chain.from_iterable(sequences), dtype, int(lengths.sum())).tobytes())
                     offsets.write((ends[side] + lengths.cumsum()).tobytes())
                 report = _sum([report, of_chunk])
-                progress(report.records)
+                read = read_before + shard_and_line(chunk[-1][0])[1]
+                progress(read)
             kept_of.append(report.kept - before)
     (folder / _REPORT).write_text(json.dumps(asdict(report)), encoding="utf-8")
     return kept_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pellucid.config import Source, Split
 from pellucid.data import hub
-from pellucid.data.text_lines import open_raw
+from pellucid.data.text_lines import count_lines, open_raw
 from pellucid.errors import DataError
 from pellucid.files import remembered_sha256
 
@@ -51,6 +51,14 @@ class Shard:
             return f"{self.files[0]}, record {line}"
         files = self.files if self.is_table or side is None else self.files[side : side + 1]
         return " and ".join(f"{file}:{line}" for file in files)
+
+    def lines(self) -> int | None:
+        """How many lines it has; None of a format without lines, where only reading all of it would tell.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        return None if suffix(self.files[0]) in (".json", ".parquet") else count_lines(self.files[0])
 
     def sha256(self) -> str:
         """SHA-256 of the file as it lies on the disk; of two files, that of their two digests, a line each.

@@ -109,6 +109,12 @@ def lines_if_any(path: str) -> Iterator[str]:
             offset += len(raw)
 
 
+def count_lines(path: str) -> int:
+    """How many lines end in a file; raises what `open_data` raises."""
+    with open_data(path) as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(2**20), b""))
+
+
 def _decode(raw: bytes, path: str, number: int, offset: int) -> str:
     if raw.endswith(b"\n"):
         line = raw[:-2] if raw.endswith(b"\r\n") else raw[:-1]

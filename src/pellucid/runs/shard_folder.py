@@ -63,12 +63,12 @@ class ShardFolder:
         self._own = output / ".pellucid"
         self.claims, self._records = self._own / "claims", self._own / "records"
 
-    def begin(self, run: Path, weights: str, decode: DecodeConfig, say: Callable[[str], None]) -> None:
+    def begin(self, run: Path, weights: str, decode: DecodeConfig, progress: Callable[[str], None]) -> None:
         """Writes the manifest, or makes sure that the folder was begun with the same weights and options.
 
         Args:
             weights: their SHA-256.
-            say: hears what is waited for.
+            progress: hears what is waited for, again and again.
 
         Raises:
             ConfigError: it was begun with others, which are shown; or it holds files and has no manifest.
@@ -77,7 +77,8 @@ class ShardFolder:
         """
         path, wanted = self._own / "manifest.json", _made_with(weights, asdict(decode), self._ending)
         if not path.exists():
-            with awaited(self._own / "manifest.lock", lambda who: say(f"waiting for {who}, to begin {self.output}")):
+            with awaited(self._own / "manifest.lock",
+                         lambda who: progress(f"waiting for {who}, to begin {self.output}")):
                 if not path.exists():
                     self._refuse_strangers()
                     write_json(path, {"format": _FORMAT, "pellucid": __version__, "run": str(run), "weights": weights,

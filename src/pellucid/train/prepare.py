@@ -3,7 +3,7 @@
 The first makes the tokenizer, and the others wait for it. Each shard is encoded by who claims it (data/claims.py), and
 who comes last joins them to what one process would have written. In RUN/prepared, a folder a split:
 
-    parts/000007     the ids of a shard, until they are joined
+    parts/000007     the ids of a shard, until they are joined; meanwhile read-000007 says how many bytes are read
     claims/000007    who encodes it
     ids              all of them, which `open_corpus` finds; there when it is done
 """
@@ -62,7 +62,7 @@ def prepare(config: RunConfig, out: Path, reporter: Reporter) -> dict[str, Any]:
     made = missing_places(out)
     make_folder(out)
     with held(out, fcntl.LOCK_SH, "a process is training in this folder"):
-        with awaited(out / ".preparing", lambda who: reporter.say(f"waiting for {who}, who begins")):
+        with awaited(out / ".preparing", lambda who: reporter.progress(f"waiting for {who}, who begins")):
             splits, tokenizers = _begin(config, out, made, reporter)
         report = {}
         for name in (name for name in splits if name != "test"):
@@ -107,10 +107,11 @@ class Preparation:
         folder = prepared_folder(pairs, key_of(pairs, tokenizers, config))
         assert folder is not None
         self.folder, self.parts, self.claims = folder, folder.parent / "parts", folder.parent / "claims"
-        self.sizes = {f"{i:06}": sum(Path(file).stat().st_size for file in shard.files)
-                      for i, shard in enumerate(shards_of(pairs.split))}
+        self.shards = {f"{i:06}": shard for i, shard in enumerate(shards_of(pairs.split))}
+        self.sizes = {name: sum(Path(file).stat().st_size for file in shard.files)
+                      for name, shard in self.shards.items()}
         self.names = list(self.sizes)
-        self.did, self._begun, self._there = 0, time.monotonic(), self._bytes_done()
+        self.did, self._begun, self._there = 0, time.monotonic(), self._bytes_read()
 
     def run(self) -> None:
         """Encodes what nobody else does, until all is there."""
@@ -149,7 +150,7 @@ class Preparation:
 
     def _claim(self, name: str) -> contextlib.AbstractContextManager[None]:
         path = self.claims / name
-        return awaited(path, lambda who: self.reporter.progress(f"{self._how_far()}; waiting for {who}", due=True))
+        return awaited(path, lambda who: self.reporter.progress(f"{self._how_far()}; waiting for {who}"))
 
     def _is_done(self, name: str) -> bool:
         return (self.parts / name).exists() or self.folder.exists()
@@ -162,10 +163,17 @@ class Preparation:
         return False
 
     def _encode(self, name: str) -> None:
-        def told(lines: int) -> None:
-            self.reporter.progress(f"{self._how_far()}; shard {int(name) + 1:,}: {lines:,} lines")
+        lines = self.shards[name].lines()
+
+        def told(read: int) -> None:
+            if lines:
+                self._note(name, self.sizes[name] * min(read, lines) // lines)
+            of_all = f" of {lines:,}" if lines else ""
+            self.reporter.progress(f"{self._how_far()}; shard {int(name) + 1:,}: {read:,}{of_all} lines")
 
         def fill(place: Path) -> None:
+            self._there -= self._read_of(name)  # by one that was killed
+            self._note(name, 0)
             write_part(self.pairs, int(name), self.tokenizers, self.config, place, told)
 
         write_folder(self.parts / name, fill)
@@ -174,13 +182,24 @@ class Preparation:
     def _how_far(self) -> str:
         """How many shards are encoded, by whomever, and how long the others will take."""
         done = sum(map(self._is_done, self.names))
-        left, speed = sum(self.sizes.values()) - self._bytes_done(), self._speed()
+        left, speed = sum(self.sizes.values()) - self._bytes_read(), self._speed()
         words = f"{self.pairs.name}: {done:,} of {len(self.names):,} shards encoded"
-        return words + (f", about {duration(left / speed)} left" if speed and left else "")
+        return words + (f", about {duration(left / speed)} left" if speed > 0 and left else "")
 
     def _speed(self) -> float:
         """Bytes a second, of all processes, since this one began."""
-        return (self._bytes_done() - self._there) / max(time.monotonic() - self._begun, 1e-9)
+        return (self._bytes_read() - self._there) / max(time.monotonic() - self._begun, 1e-9)
 
-    def _bytes_done(self) -> int:
-        return sum(size for name, size in self.sizes.items() if self._is_done(name))
+    def _bytes_read(self) -> int:
+        return sum(size if self._is_done(name) else self._read_of(name) for name, size in self.sizes.items())
+
+    def _note(self, name: str, read: int) -> None:
+        """For all processes: how many bytes of a shard that is not done are read."""
+        with contextlib.suppress(OSError):  # the disk is full: the ids tell
+            (self.parts / f"read-{name}").write_text(str(read), encoding="utf-8")
+
+    def _read_of(self, name: str) -> int:
+        try:
+            return int((self.parts / f"read-{name}").read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # nobody has begun it, or it is just being written
+            return 0
