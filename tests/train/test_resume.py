@@ -13,6 +13,7 @@ from pellucid.cache import scratch_name
 from pellucid.errors import CheckpointError, ConfigError, DataError
 from pellucid.files import check_folder
 from pellucid.kernels.levels import multiplies_bf16
+from pellucid.train import loop
 from pellucid.train import train as train_run
 from pellucid.train.journal import read_metrics
 from pellucid.train.update import update
@@ -53,6 +54,27 @@ def test_stopped_and_resumed_is_byte_for_byte_the_same(name: str, tmp_path: Path
     metrics = snapshot(tmp_path / "whole")["metrics"]
     assert [line["step"] for line in metrics if line["event"] == "train"] == [2, 4, 6, 8, 9]
     assert [line["step"] for line in metrics if line["event"] == "validation"] == [3, 6, 9]
+
+
+def test_a_run_that_validates_seldom_is_saved_by_the_clock_too(tmp_path: Path, tiny: Any, train_through: Through,
+                                                               snapshot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, made = tiny(train={"validate_every": 100}), []
+    train_through(config, tmp_path / "whole")
+
+    def dies(*given: Any) -> Any:
+        if len(made) == 5:
+            raise ConnectionError("as if it were killed")
+        made.append(given)
+        return update(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "SAVED_EACH", 0.0)
+        patch.setattr(loop, "update", dies)
+        with pytest.raises(ConnectionError):
+            train_through(config, tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000004"]
+    train_through(config, tmp_path / "run")
+    assert snapshot(tmp_path / "run") == snapshot(tmp_path / "whole")
 
 
 def test_the_same_run_twice_is_the_same_and_another_seed_is_not(tmp_path: Path, tiny: Any, train_through: Through,

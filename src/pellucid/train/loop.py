@@ -21,6 +21,7 @@ from pellucid.train.tracking import Tracking
 from pellucid.train.update import Learner, check_finite, update
 
 Ended = Literal["steps", "patience"]
+SAVED_EACH = 15 * 60.0  # seconds: of training without a validation in which it is saved all the same
 DRAWING = 0.01  # the share of the time that may go into the loss curve, but for its first and its last picture
 
 
@@ -52,6 +53,7 @@ class Session:
     stop_requested: Callable[[], bool] = lambda: False
     draw_from: float = -math.inf  # when the loss curve may be drawn anew, by time.monotonic()
     is_behind: bool = False  # the loss curve
+    saved: float = field(default_factory=time.monotonic)  # when the last checkpoint was, or the beginning
     spent: Spent = field(default_factory=Spent)
 
 
@@ -76,16 +78,22 @@ def train_until_done(session: Session) -> bool:
         if is_line:
             progress.loss_sum, progress.loss_tokens, waiting = 0.0, 0, Waiting(learner.world.size)
         is_due = progress.step % session.validate_every == 0
+        is_saved = is_due or is_last or (is_line and is_late(session))
         if is_due:
             validate_and_save(session)
-        elif is_last:
+        elif is_saved:
             save(session)
         if session.stop_requested() if learner.world.size == 1 else made.stops:  # asked once: a signal comes any time
-            if not (is_due or is_last):
+            if not is_saved:
                 save(session)
             return False
         session.spent.others += time.monotonic() - started - seconds
     return True
+
+
+def is_late(session: Session) -> bool:
+    """Whether any rank has trained for long since the last checkpoint: a kill now would cost too much. All must ask."""
+    return session.learner.world.sum(time.monotonic() - session.saved >= SAVED_EACH)[0] > 0
 
 
 @dataclass
@@ -228,6 +236,7 @@ def save(session: Session) -> None:
         point_to_checkpoints(session)
         store.prune(step)
     learner.world.meet()
+    session.saved = time.monotonic()
 
 
 def point_to_checkpoints(session: Session) -> None:
