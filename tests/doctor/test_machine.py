@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from pellucid.config.mapping import from_mapping
 from pellucid.doctor.machine import findings_from, look_around, size
+from pellucid.kernels import calls, gpu
+from pellucid.kernels.compiled import chosen, use_kernels
 from pellucid.train.dry_run import parameters_of
 
 CONFIG = from_mapping({"model": {"d_model": 8, "n_heads": 2, "d_ff": 8}, "train": {"average_last": 5}})
@@ -59,6 +62,17 @@ def test_the_facts_here(tmp_path: Path) -> None:
     assert set(FACTS) <= set(facts)
     assert facts["parameters"] == parameters_of(CONFIG, 100, 100, shared=True) > 100 * 8
     assert facts["free_disk_bytes"] > 0
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_look_changes_nothing_of_how_this_process_computes(tmp_path: Path, wanted: bool) -> None:
+    told = use_kernels(torch.device("cpu"), wanted)
+    before = chosen(), dict(calls._functions), gpu.is_used()
+    for kernels in ("auto", "plain"):
+        facts = look_around(from_mapping({"train": {"kernels": kernels}}), tmp_path, 100, None)[1]
+        assert (chosen(), dict(calls._functions), gpu.is_used()) == before
+        if (kernels == "auto") == wanted and facts["device"] == "cpu":
+            assert facts["kernels"] == told
 
 
 def test_sizes_in_words() -> None:

@@ -12,7 +12,7 @@ from pellucid.doctor.busy import BUSY
 from pellucid.doctor.finding import Finding
 from pellucid.files import free_bytes
 from pellucid.kernels.allocator import better, in_use
-from pellucid.kernels.compiled import use_kernels
+from pellucid.kernels.compiled import offer
 from pellucid.kernels.levels import cores
 from pellucid.precision import resolve
 from pellucid.runs.folder import environment
@@ -33,10 +33,9 @@ def look_around(config: RunConfig, out: Path, vocabulary: int,
         others: the share of the processors that other processes have; None where nobody tells.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kernels = use_kernels(device, config.train.kernels == "auto")
-    use_kernels(device, False)
     facts = environment() | {
-        "device": str(device), "features": processor_features(), "cores": cores(), "kernels": kernels,
+        "device": str(device), "features": processor_features(), "cores": cores(),
+        "kernels": offer(device, config.train.kernels == "auto"),
         "allocator": "tcmalloc" if better() else in_use(),
         "precision": resolve(config.train.precision, device),
         "parameters": parameters_of(config, vocabulary, vocabulary, shared=config.tokenizer.shared),

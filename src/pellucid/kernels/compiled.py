@@ -110,12 +110,27 @@ def use_kernels(device: torch.device, wanted: bool = True) -> str:
         calls.load({})
         _chosen = gpu.use(wanted, device)
         return _chosen
-    library: Library | str = "plain: as configured"
-    if wanted:
-        library = find_library() if device.type == "cpu" else f"plain: the device is {device.type}"
+    library = _library_for(device, wanted)
     calls.load({} if isinstance(library, str) else library.functions)
     _chosen = library if isinstance(library, str) else "compiled"
     return _chosen
+
+
+def offer(device: torch.device, wanted: bool = True) -> str:
+    """What `use_kernels` would return; nothing is used."""
+    from pellucid.kernels import gpu
+
+    if device.type == "cuda":
+        return gpu.offer(wanted, device)
+    library = _library_for(device, wanted)
+    return library if isinstance(library, str) else "compiled"
+
+
+def _library_for(device: torch.device, wanted: bool) -> Library | str:
+    """The kernels for work on a device that is no GPU, or "plain" and why there are none."""
+    if not wanted:
+        return "plain: as configured"
+    return find_library() if device.type == "cpu" else f"plain: the device is {device.type}"
 
 
 def chosen() -> str | None:

@@ -37,8 +37,14 @@ def use(wanted: bool, device: torch.device) -> str:
     """
     global _is_used
     torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a plan for each shape, for a hundredth of a second
+    offered = offer(wanted, device)
+    _is_used = offered == "compiled"
+    return offered
+
+
+def offer(wanted: bool, device: torch.device) -> str:
+    """What `use` would return."""
     fault = fault_of(device) if wanted else "as configured"
-    _is_used = fault is None
     return "compiled" if fault is None else f"plain: {fault}"
 
 
