@@ -61,6 +61,17 @@ def test_folders_are_made_for_this_user_alone(root: Path) -> None:
         assert [path.stat().st_mode & 0o777 for path in (root, root / "engines", root / "engines" / "a")] == [0o700] * 3
 
 
+def test_the_cache_stays_where_it_is_when_the_process_goes_elsewhere(tmp_path: Path,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"cache-{os.urandom(4).hex()}"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("PELLUCID_CACHE", name)
+    monkeypatch.chdir(tmp_path)
+    assert cache_folder("ids") == tmp_path / name / "ids"
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert cache_folder("ids") == tmp_path / name / "ids"
+
+
 @posix
 def test_a_folder_that_others_may_read_is_closed(root: Path) -> None:
     """Folders below it may have been made for all to write to, by an earlier version."""

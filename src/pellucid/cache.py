@@ -183,7 +183,7 @@ def _root() -> Path:
         RuntimeError: nobody knows where it is.
     """
     given = os.environ.get("PELLUCID_CACHE")
-    root = (Path(given) if given else Path.home() / ".cache" / "pellucid").absolute()
+    root = _absolute(given or str(Path.home() / ".cache" / "pellucid"))
     for link in filter(Path.is_symlink, (root, *root.parents)):
         if not _is_ours(link.lstat()) and link.lstat().st_uid != 0:
             raise PermissionError(f"the link {link} belongs to another user")
@@ -193,6 +193,12 @@ def _root() -> Path:
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise PermissionError(f"anybody may replace what lies in {above}")
     return root
+
+
+@functools.cache
+def _absolute(given: str) -> Path:
+    """Where a path leads when this process first asks: the cache stays there, wherever it goes later."""
+    return Path(given).absolute()
 
 
 def _private(root: Path, names: tuple[str, ...]) -> Path:

@@ -242,6 +242,17 @@ def test_the_second_time_nobody_asks_for_the_model(options: DecodeConfig, folder
     assert asks_for_the_model(second)  # the kernel draws no samples
 
 
+def test_a_run_goes_on_with_its_place_when_the_process_goes_elsewhere(folder: Path, empty: Path, tmp_path: Path,
+                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    load(folder.name).generate(TEXTS)
+    run = load(folder.name)
+    monkeypatch.chdir(tmp_path)
+    run.generate(TEXTS)
+    assert not asks_for_the_model(run)
+    assert len(list(empty.iterdir())) == 1
+
+
 def test_with_kept_weights_no_torch_is_imported(folder: Path, empty: Path) -> None:
     program = ("import json, sys, pellucid; "
                f"found = pellucid.load({str(folder)!r}).generate({TEXTS!r}); "

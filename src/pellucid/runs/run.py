@@ -152,7 +152,7 @@ class Run:
         if precision not in self._places:
             sides, file = self.tokenizers, self.weights.folder / WEIGHTS
             made_of = [asdict(self.config.model), sides.source.size, sides.target.size, sides.shared]
-            self._places[precision] = KeptWeights(self.folder, file, self.weights.sha256, made_of,
+            self._places[precision] = KeptWeights(self.weights.folder.parents[1], file, self.weights.sha256, made_of,
                                                   self.config.model.max_length, precision)
         return self._places[precision]
 
