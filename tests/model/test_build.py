@@ -12,7 +12,7 @@ import torch
 
 from pellucid.config import ModelConfig
 from pellucid.errors import ConfigError
-from pellucid.model.build import build, build_classifier, check
+from pellucid.model.build import POSITIONS, build, build_classifier, check
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.layer_norm import NoNorm
 from pellucid.nn.residual_connection import PostNormResidual
@@ -51,6 +51,15 @@ def test_the_papers_base_model_has_63_million_parameters() -> None:
     layers = 6 * (4 * (512 * 512 + 512)) * 3 + 12 * (2 * 512 * 2048 + 2048 + 512) + (6 * 2 + 6 * 3) * 1024
     assert count(build(config, 500, 500, shared=True)) == layers + 500 * 512
     assert layers + 37_000 * 512 == pytest.approx(63e6, rel=0.01)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_model_is_of_torchs_default_type_throughout(position: str, default_type: torch.dtype) -> None:
+    """As the modules of torch.nn are; a run is fp32, whatever the default."""
+    model = build(ModelConfig(d_model=8, n_heads=2, d_ff=8, encoder_layers=1, decoder_layers=1, position=position),
+                  V, V).eval()
+    assert {tensor.dtype for tensor in (*model.parameters(), *model.buffers())} == {default_type}
+    assert model(torch.tensor([[4, 5, 3]]), torch.tensor([[2, 6]])).dtype == default_type
 
 
 def test_shared_and_tied_is_one_matrix() -> None:

@@ -123,7 +123,7 @@ def register(part: str, name: str, kind: type[nn.Module]) -> None:
 @torch.random.fork_rng(devices=())
 def build(config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: bool = False,
           seed: int = 42) -> Transformer:
-    """An encoder–decoder.
+    """An encoder–decoder, its weights of torch's default type, as those of torch.nn.
 
     Args:
         config: the architecture.
