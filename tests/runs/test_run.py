@@ -111,6 +111,15 @@ def test_options_beside_others_and_numbers_of_numpy_are_checked_too(copy: Run) -
         ["1 2"], options=pellucid.DecodeConfig(max_length=8, n_best=2, length_penalty=0.5))
 
 
+def test_a_beam_that_is_asked_for_beside_samples_is_refused_as_on_the_command_line(copy: Run) -> None:
+    drawn = replace(copy.config.decode, sample=True)
+    sampling = Run(copy.folder, replace(copy.config, decode=drawn), copy.tokenizers, copy.model)
+    for run, options in ((copy, drawn), (sampling, None)):
+        with pytest.raises(ConfigError, match="beam_size has no effect here"):
+            run.generate(["1 2"], beam_size=drawn.beam_size, options=options)
+        assert len(run.generate(["1 2"], n_best=2, options=options)[0].hypotheses) >= 1
+
+
 def test_no_search_begins_that_would_go_on_where_learned_positions_end(copy: Run) -> None:
     assert copy.weights is not None
     model = replace(copy.config.model, position="learned")

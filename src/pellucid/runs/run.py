@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class Run:
 
         Raises:
             ConfigError (a ValueError): the run is a classifier or a reader; an option of a wrong type, out of range, at
-                odds with the model, as on the command line.
+                odds with the model, or `beam_size` beside samples, as on the command line.
             TypeError: no list of texts.
             DataError: half a surrogate pair in one.
             ValueError: not as many prefixes as texts.
@@ -125,18 +125,18 @@ class Run:
         return True
 
     def _options(self, beam_size: int | None, n_best: int | None, options: DecodeConfig | None) -> DecodeConfig:
-        """All of them, checked. They are given together, and some may be without effect, but outputs that are held to
-        passages where none is read would be empty."""
+        """All of them, checked. Those in `options` are given together, and some may be without effect, but outputs that
+        are held to passages where none is read would be empty; what is given by itself must have one."""
         self.must_be("seq2seq", "generate")
         own = self.config.decode
-        options = options or own
-        options = replace(options, beam_size=options.beam_size if beam_size is None else beam_size,
-                          n_best=options.n_best if n_best is None else n_best)
-        if options == own:  # which has been checked
+        asked: dict[str, Any] = {"beam_size": beam_size, "n_best": n_best}
+        alone = {name: value for name, value in asked.items() if value is not None}
+        options = replace(options or own, **alone)
+        if options == own and not alone:  # which has been checked
             return own
         wanted = {name: value.item() if isinstance(value, np.generic) else value
                   for name, value in asdict(options).items()}
-        return searched_with(self.config, wanted, ["from_passages"] if wanted["from_passages"] else [])
+        return searched_with(self.config, wanted, [*alone, *(["from_passages"] if wanted["from_passages"] else [])])
 
     def _decoder(self, options: DecodeConfig, scores: bool, has_prefixes: bool,
                  observer: Observer | None = None) -> Decoder:
