@@ -30,6 +30,7 @@ class Needs:
         packages: Python packages that pellucid itself does not need.
         variables: of the environment, that the commands read.
         bf16: a processor that multiplies bf16.
+        instructions: a processor that has these, as Linux names them.
         lines: other lines, whose runs are used.
     """
 
@@ -37,6 +38,7 @@ class Needs:
     packages: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     bf16: bool = False
+    instructions: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
 
 

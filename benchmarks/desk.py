@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.claims import ROOT, Line, Needs, Version
 from benchmarks.readings import Step
+from pellucid.kernels import levels
 
 
 class CommandFailed(RuntimeError):
@@ -52,11 +53,11 @@ class Desk:
         for variable in needs.variables:
             if not os.environ.get(variable):
                 return f"${variable} is not set"
-        if needs.bf16:
-            from pellucid.kernels.levels import multiplies_bf16
-
-            if not multiplies_bf16():
-                return "this processor does not multiply bf16"
+        if needs.bf16 and not levels.multiplies_bf16():
+            return "this processor does not multiply bf16"
+        for instruction in needs.instructions:
+            if instruction not in levels.instructions():
+                return f"this processor has no {instruction}"
         return ""
 
     def outcome(self, line: Line, version: Version) -> dict[str, Any] | None:

@@ -54,7 +54,7 @@ def times() -> dict[str, float]:
 
 def main() -> None:
     """Prints a row for each level and search."""
-    from pellucid.kernels.levels import levels_here
+    from pellucid.kernels.levels import LEVELS, instructions, levels_here, machine
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=positive, default=2, help="processes for each level")
@@ -63,6 +63,9 @@ def main() -> None:
     if args.here:
         print(json.dumps(times()))
         return
+    for level in LEVELS:
+        if level.machine == machine() and (lacking := sorted(level.needs - instructions())):
+            print(f"{level.name} is left out: this processor has no {', '.join(lacking)}", file=sys.stderr)
     least: dict[str, dict[str, float]] = defaultdict(dict)
     for _ in range(args.repeat):
         for level in levels_here():

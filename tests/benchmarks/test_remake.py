@@ -197,6 +197,16 @@ def test_what_cannot_be_run_is_left_out_with_its_reason(desk: Path, capsys: pyte
     assert run(desk, "first", "--data", str(desk / "nowhere")) == 3
 
 
+def test_a_line_for_another_processor_is_left_out_with_the_reason(desk: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                  capsys: pytest.CaptureFixture[str]) -> None:
+    lines = changed("first", needs={"instructions": ["avx_vnni"]})
+    monkeypatch.setattr(remake, "read_claims", lambda: claims_of(desk, lines))
+    for had, told in ((frozenset[str](), True), (frozenset({"avx_vnni"}), False)):
+        monkeypatch.setattr("pellucid.kernels.levels.instructions", lambda had=had: had)
+        assert run(desk, "first") == 0
+        assert ("left out: this processor has no avx_vnni" in capsys.readouterr().err) == told
+
+
 def test_mistakes_are_told(desk: Path) -> None:
     assert run(desk, "fourth") == 2
     assert run(desk, "--quick", "--write") == 2
