@@ -34,6 +34,19 @@ def new_file(text: str) -> Path:
     return path
 
 
+def text_file(text: str) -> Path:
+    """A file of lines, of which one at least has text."""
+    try:
+        with open(text, encoding="utf-8") as file:
+            if not any(map(str.strip, file)):
+                raise argparse.ArgumentTypeError(f"there is no text in {text}")
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise argparse.ArgumentTypeError(f"{text} is no UTF-8") from error
+    return Path(text)
+
+
 def run_folder(text: str) -> Path:
     """A run that can be loaded."""
     from pellucid.errors import UserError

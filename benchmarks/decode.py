@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from benchmarks import machine, processes, vocabulary_map
-from benchmarks.arguments import new_file, positive, run_folder
+from benchmarks.arguments import new_file, positive, run_folder, text_file
 from benchmarks.convert import holds, to_ctranslate2
 from benchmarks.decode_cases import LENGTHS, PLACED, Case, random_case, run_case
 from benchmarks.decode_job import Job, Search
@@ -159,7 +159,7 @@ def cases_of(args: argparse.Namespace) -> list[Case]:
         SystemExit: the peers have no such model as the run's.
     """
     if args.run:
-        files = (args.source, args.target) if args.source else None
+        files = (str(args.source), str(args.target)) if args.source else None
         try:
             return [run_case(args.run, files, args.sentences)]
         except ValueError as error:
@@ -172,8 +172,8 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=run_folder, help="a run, in place of random weights; its test set is decoded")
-    parser.add_argument("--source", help="a file of sources to decode with the run")
-    parser.add_argument("--target", help="their references")
+    parser.add_argument("--source", type=text_file, help="a file of sources to decode with the run")
+    parser.add_argument("--target", type=text_file, help="their references")
     parser.add_argument("--model", nargs="*", choices=["tiny", "small", "base"], default=["tiny", "small", "base"])
     parser.add_argument("--lengths", nargs="*", choices=list(LENGTHS), default=list(LENGTHS))
     parser.add_argument("--position", nargs="*", choices=PLACED, default=["sinusoidal"], help="of a random model")

@@ -24,7 +24,7 @@ import sacrebleu
 import torch
 from tests.interop import onnx_search
 
-from benchmarks.arguments import positive, run_folder
+from benchmarks.arguments import positive, run_folder, text_file
 from pellucid.interop import argos, ctranslate2, huggingface, onnx
 from pellucid.kernels.compiled import use_kernels
 from pellucid.runs.run import Run, load
@@ -125,8 +125,8 @@ def main() -> None:
     """Prints the table, and the lines that differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=run_folder, help="a run that translates")
-    parser.add_argument("--source", type=Path, required=True, help="lines to translate")
-    parser.add_argument("--target", type=Path, required=True, help="their translations, for BLEU")
+    parser.add_argument("--source", type=text_file, required=True, help="lines to translate")
+    parser.add_argument("--target", type=text_file, required=True, help="their translations, for BLEU")
     parser.add_argument("--lines", type=positive, default=1000, help="how many of them (1000)")
     parser.add_argument("--argos", type=Path, help="where pip install --target DIR has put argostranslate")
     parser.add_argument("--show", type=int, default=0, help="print so many lines that differ (0)")

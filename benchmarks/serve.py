@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
-from benchmarks.arguments import new_file, positive, run_folder
+from benchmarks.arguments import new_file, positive, run_folder, text_file
 from benchmarks.http_load import ask, post
 from benchmarks.processes import ending
 from benchmarks.translate import prepare
@@ -142,7 +142,7 @@ def main() -> None:
     """Runs the jobs in turn, prints the table, writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=run_folder, help="a run folder with a shared SentencePiece vocabulary")
-    parser.add_argument("--source", type=Path, required=True, help="a file of sentences")
+    parser.add_argument("--source", type=text_file, required=True, help="a file of sentences")
     parser.add_argument("--count", type=positive, default=3000, help="requests")
     parser.add_argument("--fastapi", type=Path, help="Python of the environment of the peer")
     parser.add_argument("--repeat", type=positive, default=5)

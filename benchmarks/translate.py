@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
-from benchmarks.arguments import new_file, positive, run_folder
+from benchmarks.arguments import new_file, positive, run_folder, text_file
 from pellucid.errors import UserError
 from pellucid.interop.ctranslate2 import export
 from pellucid.runs.run import load
@@ -109,13 +109,13 @@ def main() -> None:
     """Runs the jobs in turn, prints the table, writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=run_folder, help="a run folder")
-    parser.add_argument("--source", required=True, help="a file of lines to translate")
+    parser.add_argument("--source", type=text_file, required=True, help="a file of lines to translate")
     parser.add_argument("--repeat", type=positive, default=5, help="repetitions")
     parser.add_argument("--json", type=new_file, help="where to write the results")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        jobs = jobs_of(args.run.resolve(), str(Path(args.source).resolve()), folder)
+        jobs = jobs_of(args.run.resolve(), str(args.source.resolve()), folder)
         first = {job: seconds_of(command, folder / "cache") for job, (command, _) in jobs.items()}
         taken: dict[str, list[float]] = {job: [] for job in jobs}
         for _ in range(args.repeat):

@@ -17,15 +17,20 @@ def test_what_can_be_used_is_taken(tmp_path: Path) -> None:
     assert arguments.positive("12") == 12
     assert arguments.above_zero("0.5") == 0.5
     assert arguments.new_file(str(tmp_path / "new.json")) == tmp_path / "new.json"
+    (tmp_path / "text").write_text("\nline\n")
+    assert arguments.text_file(str(tmp_path / "text")) == tmp_path / "text"
     assert arguments.new_file("new.json") == Path("new.json")
 
 
 @pytest.mark.parametrize(("kind", "texts"), [
     (arguments.positive, ["0", "-1", "1.5", "many", ""]), (arguments.above_zero, ["0", "-1", "nan", "inf", "much"]),
-    (arguments.new_file, ["no/such/folder/new.json", "."]), (arguments.run_folder, ["no/such/folder", "."])])
+    (arguments.new_file, ["no/such/folder/new.json", "."]), (arguments.run_folder, ["no/such/folder", "."]),
+    (arguments.text_file, ["no/such/file", ".", "empty", "blank", "latin-1"])])
 def test_what_cannot_is_refused(kind: Callable[[str], object], texts: list[str], tmp_path: Path,
                                 monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    for name, content in (("empty", b""), ("blank", b"\n \n"), ("latin-1", b"\xe9t\xe9\n")):
+        (tmp_path / name).write_bytes(content)
     for text in texts:
         with pytest.raises(argparse.ArgumentTypeError):
             kind(text)
@@ -41,7 +46,8 @@ def test_what_cannot_is_refused(kind: Callable[[str], object], texts: list[str],
     ("techniques --repeat 0", "argument --repeat: '0'"), ("levels --repeat 0", "argument --repeat: '0'"),
     ("beside copy --seconds 0", "argument --seconds: '0'"), ("memory --json .", "argument --json: . is a folder"),
     ("translate lacking --source x", "argument run: no such run folder"),
-    ("serve lacking --source x", "argument run: no such run folder")])
+    ("serve lacking --source x", "argument run: no such run folder"),
+    ("decode --source lacking", "argument --source: lacking cannot be read: No such file or directory")])
 def test_a_benchmark_tells_it(words: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
                               monkeypatch: pytest.MonkeyPatch) -> None:
     name, *rest = words.split()
