@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from benchmarks.coverage import coverage_of_difference
+from pellucid.evaluate.per_character import per_character_statistics
+from pellucid.evaluate.perplexity import perplexity_statistics
 from pellucid.evaluate.significance import (
     SentenceStatistics,
     approximate_randomisation,
@@ -164,8 +165,10 @@ def test_what_does_not_differ_here_may_differ_elsewhere() -> None:
     assert difference_interval(smooth, smooth) == pytest.approx((-reach, reach), abs=1e-3)
     twice = with_sources(half, [i // 2 for i in range(98)])
     assert difference_interval(twice, twice)[1] == pytest.approx(100 * 1.959964 * np.sqrt(2) / 51, abs=1e-3)
-    likelihood = replace(smooth, highest=np.inf)
-    assert difference_interval(likelihood, likelihood) == (0, 0)
+    rate = translation_statistics(["a b c"] * 97 + ["a"], ["a b d"] * 98)["ter"]
+    assert difference_interval(rate, rate) == pytest.approx((-reach, reach), abs=1e-3)
+    for likelihood in (perplexity_statistics([3.0, 2.0], [2, 3]), per_character_statistics([3.0, 2.0], [2, 3])):
+        assert difference_interval(likelihood, likelihood) == (0, 0)
 
 
 def test_few_sentences_that_differ_are_few_degrees_of_freedom() -> None:

@@ -35,7 +35,7 @@ def per_character_statistics(
         if count < 1:
             raise ValueError(f"sentence {i + 1} has {count} characters: its end is one at least")
     table = np.array([negative_log_likelihoods, characters], dtype=np.float64).T
-    return SentenceStatistics(NAME, table, _per_character, highest=math.inf)
+    return SentenceStatistics(NAME, table, _per_character, highest=math.inf, is_likelihood=True)
 
 
 def reference_characters(tokenizer: Tokenizer, references: Sequence[str], token_counts: Sequence[int]) -> list[int]:

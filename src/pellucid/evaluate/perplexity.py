@@ -28,7 +28,8 @@ def perplexity_statistics(negative_log_likelihoods: Sequence[float], token_count
         if count < 1:
             raise ValueError(f"sentence {i + 1} has {count} tokens: perplexity needs at least one")
     table = np.array([negative_log_likelihoods, token_counts], dtype=np.float64).T
-    return SentenceStatistics("perplexity", table, _perplexity, _interval, math.inf, tested=_nats)
+    return SentenceStatistics("perplexity", table, _perplexity, _interval, math.inf, tested=_nats,
+                              is_likelihood=True)
 
 
 def _nats(sums: NDArray[np.float64]) -> float:

@@ -61,6 +61,7 @@ class SentenceStatistics:
         tested: in place of `score`, what two systems are tested by; for scores that may be infinite.
         sources: ``[n]``, the number of each sentence's source, from 0; without it each has its own.
         is_smooth: a single source changes it little; by a bootstrap of what is not, equal systems differ too often.
+        is_likelihood: of what the model thinks, not of what it wrote: two that agree on all of it are one model.
 
     Raises:
         ValueError: if the table is not two-dimensional, has no row, or holds a number that is not finite.
@@ -74,6 +75,7 @@ class SentenceStatistics:
     tested: Score | None = None
     sources: NDArray[np.int64] | None = None
     is_smooth: bool = True
+    is_likelihood: bool = False
     resampled: dict[tuple[int, int], Sums] = field(default_factory=dict, init=False, repr=False)
     """what `resampled_scores` has found, by the number of resamples and the seed"""
 
@@ -224,12 +226,11 @@ def difference_interval(a: SentenceStatistics, b: SentenceStatistics) -> Bounds:
     Of shares of sentences, `bonett_price`. Of other scores, Student's t on the standard error of leaving out one source
     of both at once, with as many degrees of freedom as sources differ, G − 1 at most; where no source changes it, both
     scores' intervals are combined (Newcombe 1998, method 10). That no sentence differs does not make two systems equal:
-    a percentage has the interval of as many shares then. What has no upper end is a likelihood, but for TER, and equal
-    ones are of one model.
+    what is in percent has the interval of as many shares then. Likelihoods that are equal are of one model.
     """
     _check_paired(a, b, ("a", "b"))
     differ = int((a.by_source != b.by_source).any(axis=1).sum())
-    if a.interval is share_interval or (not differ and a.highest == 100):
+    if a.interval is share_interval or (not differ and not a.is_likelihood):
         apart = a.statistics[:, 0] - b.statistics[:, 0]
         rows = np.stack([apart > 0, apart < 0, np.ones_like(apart)], axis=1)
         return bonett_price(*(rows if a.sources is None else sums_by(rows, a.sources)).T)
