@@ -297,6 +297,19 @@ def test_nobody_trains_and_prepares_in_one_folder(tmp_path: Path, mapping: dict[
         prepare(from_mapping(mapping), tmp_path / "run", Reporter())
 
 
+@pytest.mark.parametrize("content", ["", "source\ttarget\n"])
+@pytest.mark.parametrize("start", [prepare, train])
+def test_a_shard_without_records_is_told_before_anything_is_made_of_the_others(
+        tmp_path: Path, mapping: dict[str, Any], start: Callable[..., Any], content: str) -> None:
+    (tmp_path / "text" / "3.tsv").write_text(content)
+    told = io.StringIO()
+    with pytest.raises(DataError) as error:
+        start(from_mapping(mapping), tmp_path / "run", Reporter(told))
+    assert error.value.where == f"{tmp_path}/text/3.tsv"
+    assert "leave it out" in error.value.fix
+    assert "tokenizer" not in told.getvalue()
+
+
 def test_a_shard_is_named_where_it_cannot_be_read(tmp_path: Path, mapping: dict[str, Any]) -> None:
     config, out = from_mapping({**mapping, "tokenizer": {"kind": "word"}}), tmp_path / "run"
     prepare(config, out, Reporter())

@@ -12,7 +12,7 @@ from pellucid.data.parquet import read_parquet
 from pellucid.data.shards import Shard, numbered, shards_of, suffix
 from pellucid.data.squad import read_squad
 from pellucid.data.tables import Field, Fields, Record, read_json, read_jsonl, read_tsv
-from pellucid.data.text_lines import open_raw, read_lines, read_parallel
+from pellucid.data.text_lines import TO_FILL, open_raw, read_lines, read_parallel
 from pellucid.errors import ConfigError, DataError
 
 READERS: dict[str, Callable[[str, Fields], Iterator[Record]]] = {
@@ -85,7 +85,7 @@ def read_shard(shard: Shard, fields: Fields) -> Iterator[Record]:
     for record in _reader(path)(path, fields):
         yield record
     if record is None:
-        raise DataError("the file holds no records", where=path)
+        raise DataError("the file holds no records", where=path, fix=TO_FILL)
 
 
 def _reader(path: str) -> Callable[[str, Fields], Iterator[Record]]:

@@ -172,6 +172,17 @@ def splits_to_train(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     return splits
 
 
+def check_beginnings(splits: dict[str, Pairs]) -> None:
+    """Reads the first record of each shard, before hours go into those that come before one without any.
+
+    Raises:
+        DataError: a file is missing, empty, or not what it should be from the start.
+    """
+    for split, fields in dict.fromkeys((pairs.split, pairs.fields) for pairs in splits.values()):
+        for shard in shards.shards_of(split):
+            next(sources.read_shard(shard, fields), None)
+
+
 def check_splits(splits: dict[str, Pairs], run_folder: Path) -> None:
     """Refuses data that changed since the run in `run_folder` began, those of the test among them.
 

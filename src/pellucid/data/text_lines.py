@@ -20,6 +20,8 @@ from pellucid.errors import DataError
 
 MAX_LINE_BYTES = 16 * 2**20  # a longer "line" is a file of some other kind, and would fill the memory
 
+TO_FILL = "write it anew, or leave it out, and with it the one that belongs to it if it is one of two sides"
+
 _MAGIC = {b"\x1f\x8b": "it looks like gzip: name it .gz", b"PK": "it looks like a zip archive",
           b"PAR1": "it looks like Parquet: name it .parquet", b"\x28\xb5\x2f\xfd": "it looks like zstandard",
           codecs.BOM_UTF16_LE: "it looks like UTF-16", codecs.BOM_UTF16_BE: "it looks like UTF-16"}
@@ -92,7 +94,7 @@ def read_lines(path: str) -> Iterator[str]:
         yield first
         yield from lines
         return
-    raise DataError("the file is empty", where=path)
+    raise DataError("the file is empty", where=path, fix=TO_FILL)
 
 
 def lines_if_any(path: str) -> Iterator[str]:

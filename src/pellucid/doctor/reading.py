@@ -18,7 +18,7 @@ from pellucid.data.shards import Shard, numbered, shard_and_line, shards_of, suf
 from pellucid.data.sources import read_shard
 from pellucid.data.splits import Pairs
 from pellucid.data.tables import Record, read_tsv_head
-from pellucid.data.text_lines import MAX_LINE_BYTES, open_data
+from pellucid.data.text_lines import MAX_LINE_BYTES, TO_FILL, open_data
 from pellucid.doctor.finding import Tally
 from pellucid.errors import DataError, UserError
 
@@ -94,7 +94,7 @@ class TolerantLines:
                 number += len(lines)
                 self.count += len(lines)
         if number == first:
-            raise DataError("the file is empty", where=path)
+            raise DataError("the file is empty", where=path, fix=TO_FILL)
 
     def _decoded(self, block: bytes, path: str, number: int, at_start: bool) -> str:
         if at_start and block.startswith(_UTF16):

@@ -24,7 +24,7 @@ from pellucid.data.corpus import changed_meanwhile, is_whole, key_of, open_corpu
 from pellucid.data.encoding import dtype_of, join_parts, write_part
 from pellucid.data.examples import check_tokenizers
 from pellucid.data.shards import shards_of
-from pellucid.data.splits import Pairs, splits_to_train
+from pellucid.data.splits import Pairs, check_beginnings, splits_to_train
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError
 from pellucid.files import check_folder, make_folder, remove_leftovers, write_folder
@@ -86,6 +86,7 @@ def _begin(config: RunConfig, out: Path, made: Sequence[Path],
         refuse_other_data(read_config(out), config, out)
         splits = splits_to_train(config, out)
         if not has_begun(out):
+            check_beginnings(splits)
             check_unseen(config, splits)
         tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
         check_tokenizers(config, tokenizers)

@@ -19,7 +19,7 @@ from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.data.batching import Batch, Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
-from pellucid.data.splits import RECORD, Pairs, check_splits, splits_to_train
+from pellucid.data.splits import RECORD, Pairs, check_beginnings, check_splits, splits_to_train
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError
 from pellucid.files import checked_sha256, make_folder, read_json, remove_leftovers, write_json
@@ -165,6 +165,7 @@ def open_data(config: RunConfig, out: Path, reporter: Reporter, world: World = A
     splits = splits_to_train(config, out)
     check_splits(splits, out)
     if not has_begun(out):
+        check_beginnings(splits)
         check_unseen(config, splits)
     tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say, world.is_first)
     check_tokenizers(config, tokenizers)
