@@ -15,7 +15,7 @@ import pytest
 from pellucid.errors import CheckpointError, ConfigError, DataError, OutputError
 from pellucid.files import MANIFEST, sha256
 from pellucid.retrieve import building
-from pellucid.retrieve.documents import read_documents
+from pellucid.retrieve.documents import read_added
 from pellucid.retrieve.folder import ABOUT, FILES, FolderIndex
 from pellucid.retrieve.index import build_index, open_index
 from pellucid.retrieve.passages import Document
@@ -96,6 +96,20 @@ def test_what_is_added_blank_is_gone(tmp_path: Path) -> None:
     build_index([str(folder)], str(tmp_path / "idx"), add=True)
     assert not FolderIndex(tmp_path / "idx").search("giraffe")
     assert [one.id for one in FolderIndex(tmp_path / "idx").documents()] == ["b.txt"]
+
+
+def test_a_document_can_go_alone_and_the_last_one_too(tmp_path: Path) -> None:
+    idx = str(tmp_path / "idx")
+    build_index([lines(tmp_path / "d.jsonl", [{"id": name, "text": f"the {name}"} for name in ("cat", "dog")])], idx)
+    for left, name in ((1, "cat"), (0, "dog")):
+        blank = lines(tmp_path / f"{name}.jsonl", [{"id": name, "text": " "}])
+        assert build_index([blank], idx, add=True)["documents"] == left
+        assert open_index(idx).search(name) == []
+        with pytest.raises(DataError, match="no document in it"):
+            build_index([blank], str(tmp_path / "new"))
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(DataError, match="no document in it"):
+        build_index([str(tmp_path / "nothing")], idx, add=True)
 
 
 def test_a_document_without_a_term_can_be_indexed(tmp_path: Path) -> None:
@@ -220,9 +234,9 @@ def test_what_is_added_to_is_read_when_nobody_else_writes(idx: Path, tmp_path: P
             with pytest.raises(ConfigError, match="another process is writing"):
                 build_index([two], str(idx), add=True)
             tried.append("refused")
-        return read_documents(paths)
+        return read_added(paths)
 
-    monkeypatch.setattr("pellucid.retrieve.index.read_documents", read)
+    monkeypatch.setattr("pellucid.retrieve.index.read_added", read)
     build_index([one], str(idx), add=True)
     build_index([two], str(idx), add=True)
     assert tried == ["once", "refused"]

@@ -60,6 +60,14 @@ def test_what_is_added_replaces_what_has_the_same_id(collection: Collection, tmp
     assert collection.search("whale")[0].passage.document == "d"
 
 
+def test_what_is_added_blank_is_gone(collection: Collection, tmp_path: Path) -> None:
+    two, one = '{"id": "d", "text": ""}\n{"id": "e", "text": "A cat."}', '{"id": "b", "text": " "}'
+    for name, text in (("two", two), ("one", one)):
+        (tmp_path / f"{name}.jsonl").write_text(f"{text}\n")
+        write_collection(collection, [str(tmp_path / f"{name}.jsonl")], True, 20)
+    assert {one.passage.document for one in collection.search("a dog and the cat", 20)} == {"e"}
+
+
 def test_what_is_added_is_cut_as_the_others_are(collection: Collection, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("A horse. " * 10)
     write_collection(collection, [str(tmp_path / "long.txt")], True, 400)

@@ -34,16 +34,19 @@ def read_documents(paths: Sequence[str]) -> Iterator[Document]:
     seen: dict[str, str] = {}
     for path in paths:
         before = len(seen)
-        for document in _of_path(path):
-            if not document.text.strip():
-                continue
-            if document.id in seen:
-                raise DataError(f"two documents have the id {document.id[:200]!r}", where=path,
-                                why=f"the first is in {seen[document.id]}", fix="give each an id of its own")
-            seen[document.id] = path
-            yield document
+        yield from _filled(path, seen)
         if len(seen) == before:
-            raise DataError("there is no document in it", where=path, fix=f"give {_LAYOUTS}")
+            raise _nothing(path)
+
+
+def read_added(paths: Sequence[str]) -> Iterator[Document]:
+    """The same for an index that has others: a file or folder may hold blank ones alone, whose namesakes are to go."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        before = len(seen)
+        yield from _filled(path, seen)
+        if len(seen) == before and not ids_in([path]):
+            raise _nothing(path)
 
 
 def ids_in(paths: Sequence[str]) -> set[str]:
@@ -60,6 +63,22 @@ def read_paragraphs(path: str) -> Iterator[tuple[Document, list[Any]]]:
         DataError: no file of this layout.
     """
     yield from _paragraphs(_json(_whole(path), path), path)
+
+
+def _filled(path: str, seen: dict[str, str]) -> Iterator[Document]:
+    """Those that are not blank; each is noted in `seen`, where no other may have its id."""
+    for document in _of_path(path):
+        if not document.text.strip():
+            continue
+        if document.id in seen:
+            raise DataError(f"two documents have the id {document.id[:200]!r}", where=path,
+                            why=f"the first is in {seen[document.id]}", fix="give each an id of its own")
+        seen[document.id] = path
+        yield document
+
+
+def _nothing(path: str) -> DataError:
+    return DataError("there is no document in it", where=path, fix=f"give {_LAYOUTS}")
 
 
 def _of_path(path: str) -> Iterator[Document]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pellucid.errors import ConfigError
 from pellucid.retrieve.building import write_index
-from pellucid.retrieve.documents import ids_in, read_documents
+from pellucid.retrieve.documents import ids_in, read_added, read_documents
 from pellucid.retrieve.folder import FolderIndex
 from pellucid.retrieve.passages import LONGEST, Document
 from pellucid.retrieve.retriever import Retriever
@@ -60,4 +60,4 @@ def _with(old: FolderIndex, paths: Sequence[str]) -> tuple[Iterator[Document], i
     """The documents of an index without those that are given anew, and then these; how long its passages are."""
     new = ids_in(paths)  # what is blank now is to go, too
     kept = (document for document in old.documents() if document.id not in new)
-    return chain(kept, read_documents(paths)), old.about["characters"]
+    return chain(kept, read_added(paths)), old.about["characters"]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pellucid.errors import ConfigError
 from pellucid.retrieve.bm25 import saturation
-from pellucid.retrieve.documents import read_documents
+from pellucid.retrieve.documents import ids_in, read_added, read_documents
 from pellucid.retrieve.passages import Passage, cut
 from pellucid.retrieve.retriever import Found, check_question
 from pellucid.retrieve.terms import distinct_terms, terms_of
@@ -109,9 +109,9 @@ def write_collection(collection: Collection, paths: Sequence[str], add: bool, lo
         raise ConfigError(what, where=name, fix="give another name")
     if add:
         longest = about.get("characters", longest)
-        for _ in read_documents(paths):  # what is wrong with any is told before one is replaced
-            pass
-        added = (passage for document in read_documents(paths) for passage in cut(document, longest))
+        filled = {document.id for document in read_added(paths)}  # what is wrong with any is told before one goes
+        _remove(collection, ids_in(paths) - filled)  # what is blank now
+        added = (passage for document in read_added(paths) for passage in cut(document, longest))
         _send(collection, name, _replacing(collection, added), about["average_length"])
         return {"passages": int(client.count(name).count)}
     documents, lengths = 0, list[int]()
@@ -152,17 +152,22 @@ def _blocks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
 
 def _replacing(collection: Collection, passages: Iterable[Passage]) -> Iterator[list[Passage]]:
     """Blocks, before each of which the older passages of its documents go."""
-    from qdrant_client import models
-
     last = ""
     for block in _blocks(passages):
-        begun = sorted({passage.document for passage in block} - {last})
+        _remove(collection, {passage.document for passage in block} - {last})
         last = block[-1].document
-        same = models.FieldCondition(key="document", match=models.MatchAny(any=begun))
-        if begun:
-            with collection.errors():
-                collection.client.delete(collection.name, models.FilterSelector(filter=models.Filter(must=[same])))
         yield block
+
+
+def _remove(collection: Collection, documents: Iterable[str]) -> None:
+    """Takes the passages of these documents out."""
+    from qdrant_client import models
+
+    names = iter(sorted(documents))
+    while some := list(itertools.islice(names, _AT_ONCE)):
+        same = models.FieldCondition(key="document", match=models.MatchAny(any=some))
+        with collection.errors():
+            collection.client.delete(collection.name, models.FilterSelector(filter=models.Filter(must=[same])))
 
 
 def _send(collection: Collection, name: str, blocks: Iterable[list[Passage]], average: float) -> None:
