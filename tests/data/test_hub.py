@@ -55,6 +55,21 @@ def test_a_hub_data_set_is_written_out_once(tmp_path: Path, monkeypatch: pytest.
         list(read_pairs(Split(path="hub:"), fields))
 
 
+def test_bytes_are_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a Parquet file that is read without the Hub; beside the text, as pictures are, they harm nothing."""
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("datasets")
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    table = pyarrow.table({"source": ["a cat"], "target": ["un chat"], "raw": [b"un chat"]})
+    (tmp_path / "set").mkdir()
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "set" / "train.parquet")
+    split = Split(path=f"hub:{tmp_path / 'set'}")
+    assert list(read_pairs(split, fields_for("seq2seq", DataConfig()))) == PAIRS[:1]
+    with pytest.raises(DataError, match="the field raw is an object where text is wanted"):
+        list(read_pairs(split, fields_for("seq2seq", DataConfig(target_field="raw"))))
+
+
 TALKS = [("Thank you .", "Danke ."), ("", "leer"), ("So what ?", "Na und ?")]
 
 
