@@ -74,7 +74,7 @@ class Collection:
         with self.errors():
             found = self.client.query_points(self.name, SparseVector(indices=terms.tolist(), values=[1.0] * len(terms)),
                                              using=VECTOR, limit=k).points
-        return [Found(Passage(**one.payload), one.score) for one in found]
+            return [Found(_passage(one.payload), one.score) for one in found]
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
@@ -142,6 +142,14 @@ def _about(client: Any, name: str) -> dict[str, Any]:
     """What a collection says of itself, if it is an index."""
     found = client.get_collection(name).config.metadata or {}
     return found if "average_length" in found else {}
+
+
+def _passage(payload: Any) -> Passage:
+    """The passage of a point; raises ValueError where somebody else has made it."""
+    try:
+        return Passage(**payload)
+    except TypeError as error:
+        raise ValueError("what it holds are no passages") from error
 
 
 def _blocks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
