@@ -12,9 +12,10 @@ import torch
 from tests.interop.conftest import sentences
 
 import pellucid
+from pellucid.config import DecodeConfig, RunConfig
 from pellucid.data.tokenizers.interface import BOS, PAD
 from pellucid.errors import ConfigError
-from pellucid.interop.ctranslate2 import export
+from pellucid.interop.ctranslate2 import export, notes_of, search_of
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -72,6 +73,31 @@ def test_scores_and_sentences_are_the_same(keys: dict[str, Any], random_run: Any
                                        max_decoding_length=20, suppress_sequences=SUPPRESSED)
         said = [list(one.tokens) for one in ours.generate(texts[:200], beam_size=beam_size)]
         assert [one.hypotheses[0] for one in found] == said
+
+
+@pytest.mark.parametrize("decode", [{"beam_size": 3, "max_length": 9},
+                                    {"beam_size": 1, "min_length": 4, "max_length": 9, "no_repeat_ngram": 2}], ids=str)
+def test_the_card_searches_as_the_run_does(decode: dict[str, int], random_run: Any) -> None:
+    """CTranslate2 takes its search from the call alone, and has other defaults."""
+    run = random_run(decode=decode)
+    ours, theirs, texts = pellucid.load(run), opened(run), sentences(100, 1)
+    forget(ours.model)
+    card = (run.parent / "ct2-None" / "README.md").read_text()
+    said = [list(one.tokens) for one in ours.generate(texts)]
+    told = dict(each.split("=") for each in card.split("([pieces], ")[1].split(")")[0].split(", "))
+    search = {name: json.loads(value) for name, value in told.items()}
+    pieces = [ours.tokenizers.source.pieces(ours.tokenizers.source.encode(text)) for text in texts]
+    found = theirs.translate_batch(pieces, suppress_sequences=SUPPRESSED, **search)
+    assert [one.hypotheses[0] for one in found] == said
+
+
+def test_how_a_search_is_said() -> None:
+    drawn = search_of(DecodeConfig(sample=True, temperature=0.7, top_k=5))
+    assert drawn.startswith("beam_size=1, ")
+    assert drawn.endswith("sampling_temperature=0.7, sampling_topk=5, sampling_topp=1.0")
+    for rule in ({}, {"min_length": 4}, {"no_repeat_ngram": 2}):
+        notes = [notes_of(RunConfig(decode=DecodeConfig(beam_size=beam, **rule)), None) for beam in (1, 4)]
+        assert [any("among the others" in note for note in some) for some in notes] == [False, bool(rule)]
 
 
 @pytest.mark.parametrize("computed", ["float32", "int8"])

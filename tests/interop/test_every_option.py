@@ -46,6 +46,15 @@ def test_an_option_is_exported_or_refused_by_name(key: str, value: Any, target: 
         assert "another target: --to" in said
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_that_texts_are_divided_is_told(target: str, random_run: Any) -> None:
+    for name, is_told in (("whole", False), ("divided", True)):
+        run = random_run(decode={"split_sentences": is_told})
+        done = TARGETS[target].export(run, run.parent / name)
+        assert any("decode.split_sentences" in note for note in done.notes) == is_told
+        assert ("decode.split_sentences" in (run.parent / name / "README.md").read_text()) == is_told
+
+
 @pytest.mark.parametrize(("key", "value"), OF_CLASSIFIERS)
 def test_an_option_of_classifiers_too(key: str, value: Any, random_run: Any) -> None:
     run = random_run("classification", **{"residual": "post", "embedding_norm": True, "pooling": "first",

@@ -198,10 +198,11 @@ def test_its_search_comes_along(kind: str, configuration: str, keys: dict[str, A
     folder, theirs = foreign(kind, configuration, keys)
     search = {"max_length": 13, "min_length": 9, "no_repeat_ngram_size": 2}
     more = {"num_beams": 4, "length_penalty": 2.0, "repetition_penalty": 1.2, "do_sample": False,
-            "eos_token_id": [5, 6]}
+            "eos_token_id": [5, 6], "early_stopping": True}
     (folder / "generation_config.json").write_text(json.dumps(search | more))
     notes = import_run(folder, tmp_path / "run").notes
-    assert any("repetition_penalty 1.2, eos_token_id [5, 6], length_penalty 2.0, which" in note for note in notes)
+    told = "repetition_penalty 1.2, eos_token_id [5, 6], length_penalty 2.0, early_stopping true, which"
+    assert any(told in note for note in notes)
     run = pellucid.load(tmp_path / "run")
     decode = run.config.decode
     assert (decode.max_length, decode.min_length, decode.no_repeat_ngram, decode.beam_size) == (12, 8, 2, 4)

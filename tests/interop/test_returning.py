@@ -51,6 +51,7 @@ def returned(folder: Path, place: Path) -> Path:
     """The folder that comes of a run that is made of a folder; both hold the same."""
     import_run(folder, place / "run")
     done = export(place / "run", place / "back")
+    assert not done.notes
     before, after = (safetensors.torch.load_file(each / "model.safetensors") for each in (folder, place / "back"))
     assert before.keys() == after.keys()
     for name, tensor in before.items():
@@ -123,7 +124,9 @@ def test_what_was_trained_on_goes_back_with_what_it_learned(foreign: Foreign, tm
                  "--train.initialize_from", str(tmp_path / "run"), "--train.steps", "4", "--train.warmup_steps", "1",
                  "--train.batch_tokens", "100", "--train.validate_every", "2", "--decode.max_length", "8"]) == 0
     slim.export(tmp_path / "tuned", tmp_path / "slim")
-    export(tmp_path / "slim", tmp_path / "back")
+    (note,) = export(tmp_path / "slim", tmp_path / "back").notes
+    assert note.startswith("outputs are searched for as before it was imported: decode.max_length 8 of the run")
+    assert f"- {note}." in (tmp_path / "back" / "README.md").read_text()
     import_run(tmp_path / "back", tmp_path / "again")
     before, tuned, again = (pellucid.load(tmp_path / name).model.state_dict() for name in ("run", "tuned", "again"))
     for name, tensor in again.items():

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from pellucid.config import ModelConfig, RunConfig
+from pellucid.config import DecodeConfig, ModelConfig, RunConfig
 from pellucid.config.checks import refuse_readers
 from pellucid.data.tokenizers.interface import BOS, EOS, SPECIALS, UNK, Tokenizer
 from pellucid.errors import ConfigError
@@ -34,7 +34,7 @@ _USE = '''```python
 import ctranslate2
 
 translator = ctranslate2.Translator("this folder")
-result = translator.translate_batch([pieces])[0]  # of a source without an eos, which is added
+result = translator.translate_batch([pieces], SEARCH)[0]  # of a source without an eos, which is added
 print(result.hypotheses[0])
 ```'''
 
@@ -68,7 +68,8 @@ def export(folder: Path, out: Path, quantization: str | None = None) -> Written:
         if run.tokenizers.config.kind == "sentencepiece":
             for side, content in zip(("source", "target"), models(run.tokenizers), strict=True):
                 (place / f"{side}.spm").write_bytes(content)
-        write_text(place / "README.md", model_card(run, folder, "a CTranslate2 model", notes, _USE))
+        write_text(place / "README.md", model_card(run, folder, "a CTranslate2 model", notes,
+                                                   _USE.replace("SEARCH", search_of(run.config.decode))))
         files = sizes(place)
     return Written("CTranslate2 " + (quantization or "float32"), files, notes)
 
@@ -91,9 +92,21 @@ def notes_of(config: RunConfig, quantization: str | None) -> tuple[str, ...]:
     notes = ["CTranslate2's beam divides by length ** length_penalty, pellucid's by ((5 + length) / 6) ** "
              "length_penalty: with a length penalty of 0 both choose the same",
              "CTranslate2 says one piece at least; min_decoding_length=0 lets it say nothing, as pellucid may"]
+    if config.decode.width > 1 and (config.decode.min_length or config.decode.no_repeat_ngram):
+        notes.append("CTranslate2's beam divides the probability of what must not come, an end too early or an n-gram "
+                     "again, among the others, pellucid's passes it over: either may choose another output")
     if quantization:
         notes.append(f"matrices are rounded to {quantization}")
-    return tuple(notes)
+    return (*notes, *holding.undivided(config.decode))
+
+
+def search_of(decode: DecodeConfig) -> str:
+    """The run's own search as arguments of `translate_batch`: the folder cannot hold them, and its engine's differ."""
+    said = {"beam_size": 1 if decode.sample else decode.width, "length_penalty": decode.length_penalty,
+            "min_decoding_length": decode.min_length, "max_decoding_length": decode.max_length,
+            "no_repeat_ngram_size": decode.no_repeat_ngram}
+    draws = {"sampling_temperature": decode.temperature, "sampling_topk": decode.top_k, "sampling_topp": decode.top_p}
+    return ", ".join(f"{name}={value}" for name, value in (said | (draws if decode.sample else {})).items())
 
 
 def _forced(tokenizer: Tokenizer) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping
 from dataclasses import fields
 from typing import Any
 
-from pellucid.config import ModelConfig, RunConfig
+from pellucid.config import DecodeConfig, ModelConfig, RunConfig
 from pellucid.errors import ConfigError
 
 
@@ -78,6 +78,12 @@ def refuse_passages(config: RunConfig, target: str) -> None:
         raise ConfigError("this run reads passages beside each source (retrieval.k)", where=target,
                           why="what is written there encodes a source as a whole, and has no index",
                           fix="--to run copies it, passages and all")
+
+
+def undivided(decode: DecodeConfig) -> tuple[str, ...]:
+    """What is to be known of a run that divides texts into sentences, which no other engine does by itself."""
+    return ("a text is translated as one there; the run divides it at the ends of its sentences "
+            "(decode.split_sentences)",) if decode.split_sentences else ()
 
 
 def refusal(target: str, what: str, why: str) -> ConfigError:

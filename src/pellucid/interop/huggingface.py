@@ -158,7 +158,7 @@ def notes_of(kind: str, config: RunConfig) -> tuple[str, ...]:
         notes.append("Marian leaves its positions out when transformers saves it again: keep this folder")
     if config.tokenizer.lowercase:
         notes.append("a capital sigma at the end of a word becomes σ in lower case, not ς")
-    return tuple(notes)
+    return (*notes, *holding.undivided(decode))
 
 
 def _write_pieces(run: Run, place: Path) -> None:

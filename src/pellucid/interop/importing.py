@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from pellucid.config import DataConfig, DecodeConfig, ModelConfig, RunConfig, TrainConfig
-from pellucid.data.tokenizers.interface import SPECIALS
+from pellucid.config import DataConfig, RunConfig, TrainConfig
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import sha256
 from pellucid.interop import returning
@@ -19,19 +18,12 @@ from pellucid.interop.incoming import has_head, has_positions, to_ours
 from pellucid.interop.languages import MANY, Pair, around, pair_of
 from pellucid.interop.reading import Fields, read_config, read_weights
 from pellucid.interop.run_folder import write_run
+from pellucid.interop.searching import decode_of, left_out
 from pellucid.interop.vocabulary import Rows, rows_of
 from pellucid.runs.checkpoint import check_weights
 from pellucid.runs.format import IMPORTED
 from pellucid.runs.run import build_model
 from pellucid.runs.tensors import shapes_of
-
-# What is not here, and the value that changes nothing.
-_OTHER_SEARCH: dict[str, object] = {
-    "do_sample": False, "repetition_penalty": 1.0, "encoder_repetition_penalty": 1.0, "encoder_no_repeat_ngram_size": 0,
-    "num_beam_groups": 1, "diversity_penalty": 0.0, "penalty_alpha": 0.0, "guidance_scale": 1,
-    "num_return_sequences": 1, "exponential_decay_length_penalty": None, "bad_words_ids": [], "suppress_tokens": [],
-    "begin_suppress_tokens": [], "forced_decoder_ids": [], "force_words_ids": [], "sequence_bias": [],
-    "stop_strings": []}
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ def import_run(folder: Path, out: Path, languages: str | None = None) -> Importe
     tokenizers = foreign.tokenizers(rows, labels)
     told = {} if labels else fields.search
     config = RunConfig(task="classification" if labels else "seq2seq", data=_data(pair), tokenizer=tokenizers.config,
-                       model=model, train=TrainConfig(), decode=_decode(told, model))
+                       model=model, train=TrainConfig(), decode=decode_of(told, model))
     try:
         weights = to_ours(fields, theirs, model, rows)
         weights = weights if pair is None else pair.weights(weights, rows)
@@ -145,38 +137,9 @@ def _labels(fields: Fields) -> tuple[str, ...]:
     return tuple(str(label) for label in labels)
 
 
-def _decode(told: Mapping[str, Any], model: ModelConfig) -> DecodeConfig:
-    """Their search, as far as ours is the same; lengths are bounded by learned positions, and theirs count the token
-    that an output begins with."""
-    def number(key: str, default: int, most: int) -> int:
-        value = told.get(key)
-        return min(value if type(value) is int and value > 0 else default, most)
-
-    most = model.max_length if model.position == "learned" else 10_000
-    longest = number("max_new_tokens", number("max_length", 257, most + 1) - 1, most)
-    return DecodeConfig(beam_size=number("num_beams", 1, 1000), length_penalty=0.0, max_length=max(longest, 1),
-                        min_length=number("min_new_tokens", number("min_length", 1, longest + 1) - 1, longest),
-                        no_repeat_ngram=number("no_repeat_ngram_size", 0, longest))
-
-
-def _left_out(told: Mapping[str, Any], rows: Rows) -> list[str]:
-    """What their search asks for and ours does not do. Padding and start are said by neither."""
-    pad, _, start, end = rows.order[:len(SPECIALS)]
-    silent = [each for i in {pad, start} - {end} for each in (i, [i])]
-    told = {key: [each for each in value if each not in silent] if isinstance(value, list) else value
-            for key, value in told.items()}
-    other = [key for key, plain in _OTHER_SEARCH.items() if told.get(key, plain) != plain]
-    if told.get("eos_token_id", end) not in (end, [end]):
-        other.append("eos_token_id")
-    found = [f"{key} {told[key]}"[:60] for key in other]
-    if told.get("num_beams", 1) != 1 and told.get("length_penalty", 1.0):
-        found.append(f"length_penalty {told.get('length_penalty', 1.0)}"[:60])
-    return found
-
-
 def _notes(kind: str, pair: Pair | None, told: Mapping[str, Any], rows: Rows) -> tuple[str, ...]:
     notes = []
-    if other := _left_out(told, rows):
+    if other := left_out(told, rows):
         notes.append(f"its search asks for {', '.join(other)}, which is otherwise here, and left out")
     if pair is not None and pair.tokens is not None:
         notes.append(f"the run translates from {pair.codes[0]} into {pair.codes[1]}; for another pair import it again")

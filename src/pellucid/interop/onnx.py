@@ -83,7 +83,7 @@ def notes_of(config: RunConfig, tokenizers: Tokenizers, rows: int) -> tuple[str,
         notes.append("there is no tokenizer.json: the graphs take ids of the vocabularies beside them")
     elif config.tokenizer.lowercase:
         notes.append("a capital sigma at the end of a word becomes σ in lower case, not ς")
-    return tuple(notes)
+    return (*notes, *holding.undivided(config.decode))
 
 
 def _forced(tokenizers: Tokenizers) -> dict[str, int]:

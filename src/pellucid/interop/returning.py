@@ -16,6 +16,7 @@ from torch import Tensor
 from pellucid.config import ModelConfig
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import write_json, write_text
+from pellucid.interop import holding
 from pellucid.interop.card import model_card
 from pellucid.interop.folder import Written, new_folder, sizes
 from pellucid.interop.incoming import to_ours
@@ -23,6 +24,7 @@ from pellucid.interop.languages import swapped
 from pellucid.interop.outgoing import to_theirs, unplaced
 from pellucid.interop.reading import Fields, read_config, read_mapping
 from pellucid.interop.run_folder import CHECKPOINT
+from pellucid.interop.searching import decode_of
 from pellucid.interop.vocabulary import Rows, rows_with
 from pellucid.runs.checkpoint import weights_of
 from pellucid.runs.folder import chosen_checkpoint
@@ -36,6 +38,8 @@ _FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_
           "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "source.spm", "target.spm", "spiece.model",
           "tokenizer.model", "sentencepiece.bpe.model")
 _FREE = {"dropout", "attention_dropout", "feed_forward_dropout", "max_length"}  # their file has no weight of these
+_SEARCH = ("beam_size", "length_penalty", "min_length", "max_length", "no_repeat_ngram", "sample", "temperature",
+           "top_k", "top_p")
 _SPOKEN = ("source_embedding.weight", "target_embedding.weight", "output.weight", "output_bias.bias")
 _LEAST = -1e6  # a bias below it silences, however far below
 
@@ -90,6 +94,7 @@ def export(run: Run, folder: Path, out: Path) -> Written:
         names, what = about["tensors"], their.architecture
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
         raise CheckpointError("what the way back needs is damaged", where=str(origin), why=str(error)[:200]) from error
+    notes = _notes(run, their)
     exact = Lazily(names, lambda name: _found(theirs[name], rounding[name]) if name in rounding else theirs[name])
     with new_folder(out) as place:
         for name in _FILES:
@@ -97,11 +102,21 @@ def export(run: Run, folder: Path, out: Path) -> Written:
                 shutil.copyfile(origin / name, place / name)
         write_json(place / "config.json", _in_single(their.values))
         write_tensors(place / WEIGHTS, exact)
-        write_text(place / "README.md", model_card(run, folder, f"`{what}` of transformers, which it was before", (),
+        write_text(place / "README.md", model_card(run, folder, f"`{what}` of transformers, which it was before", notes,
                                                    f"Its tokenizer is the one that it came with: `{run.folder.name}` "
                                                    "was imported."))
         files = sizes(place)
-    return Written(what, files, ())
+    return Written(what, files, notes)
+
+
+def _notes(run: Run, their: Fields) -> tuple[str, ...]:
+    """Where a run that has learned more searches otherwise than the file that goes back says."""
+    if run.config.task == "classification":
+        return ()
+    before, now = decode_of(their.search, run.config.model), run.config.decode
+    changed = [f"decode.{key} {getattr(now, key)}" for key in _SEARCH if getattr(now, key) != getattr(before, key)]
+    told = (f"outputs are searched for as before it was imported: {', '.join(changed)} of the run is not there",)
+    return (*(told if changed else ()), *holding.undivided(now))
 
 
 def _rows(way: Mapping[str, Any]) -> Rows:
