@@ -112,6 +112,8 @@ def test_a_model_is_downloaded_once_and_no_more_of_it_than_is_needed(hub: tuple[
     assert "BlenderbotForConditionalGeneration" in done.stdout
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(server.asked)
     assert not {"pytorch_model.bin", "run.py", "onnx/config.json", "README.md"} & set(server.asked)
+    assert json.loads((tmp_path / "run" / "imported.json").read_text())["from"] == f"hub:owner/name@{COMMIT}"
+    assert f"imported from `hub:owner/name@{COMMIT}`" in (tmp_path / "run" / "README.md").read_text()
     server.asked.clear()
     for address in ("hub:owner/name", f"hub:owner/name@{COMMIT}"):  # from the cache alone
         assert run(address, f"run-{len(address)}", HF_HUB_OFFLINE="1").returncode == 0

@@ -14,7 +14,7 @@ import torch
 from tests.interop.conftest import perturb, sentences
 
 import pellucid
-from pellucid.errors import CheckpointError, PellucidWarning
+from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
 from pellucid.interop import ctranslate2 as to_ctranslate2
 from pellucid.interop import importing
 from pellucid.interop.families import family_of
@@ -310,6 +310,33 @@ def test_several_classes_of_one_text_are_refused(foreign: Foreign, tmp_path: Pat
         "problem_type": "multi_label_classification"})
     with pytest.raises(CheckpointError, match="problem_type is 'multi_label_classification'"):
         import_run(folder, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("kind", "configuration", "keys"), [
+    ("BertForTokenClassification", "BertConfig", BERT), ("BertForMaskedLM", "BertConfig", BERT),
+    ("BartForSequenceClassification", "BartConfig", BART)], ids=lambda each: each if isinstance(each, str) else "")
+def test_another_class_of_a_known_family_is_named(kind: str, configuration: str, keys: dict[str, Any], foreign: Foreign,
+                                                  tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=f"this is {kind}; import a model that translates"):
+        import_run(foreign(kind, configuration, keys)[0], tmp_path / "run")
+
+
+def test_what_would_change_nothing_of_a_classifier_or_all_is_refused(foreign: Foreign, tmp_path: Path) -> None:
+    folder, _ = foreign(*CLASSIFIERS[0])
+    with pytest.raises(ConfigError, match="translates from no language"):
+        import_run(folder, tmp_path / "run", "en-fr")
+    told = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(told | {"is_decoder": True}))
+    with pytest.raises(CheckpointError, match="is_decoder is 'True'"):  # each token would see those before it alone
+        import_run(folder, tmp_path / "run")
+
+
+def test_a_folder_that_is_given_without_its_name_has_one(foreign: Foreign, tmp_path: Path,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, _ = foreign(*CLASSIFIERS[0])
+    monkeypatch.chdir(folder)
+    import_run(Path(), tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "imported.json").read_text())["from"] == folder.name
 
 
 def test_how_a_tokenizer_pads_and_cuts_a_batch_says_nothing_of_a_text(foreign: Foreign, tmp_path: Path) -> None:

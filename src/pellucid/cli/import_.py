@@ -41,8 +41,11 @@ def main(program: str, words: Sequence[str]) -> int:
 
     refuse_existing(arguments.out)
     named = arguments.folder.as_posix()
-    folder = snapshot(named) if is_address(named) else arguments.folder
-    done = import_run(folder, arguments.out, arguments.languages)
+    folder, origin = arguments.folder, None
+    if is_address(named):
+        folder = snapshot(named)
+        origin = f"{named.partition('@')[0]}@{folder.name}"  # the commit, whatever it was asked for by
+    done = import_run(folder, arguments.out, arguments.languages, origin)
     if arguments.json:
         print(json.dumps({"out": str(arguments.out), **asdict(done)}, ensure_ascii=False))
         return 0

@@ -100,6 +100,8 @@ def _bert(fields: Fields) -> ModelConfig:
     """BERT, and RoBERTa."""
     if fields.values.get("position_embedding_type", "absolute") != "absolute":
         raise fields.wrong("position_embedding_type", "absolute")
+    if fields.flag("is_decoder", False):
+        raise fields.wrong("is_decoder", "false: a classifier looks at the whole text")
     rows = fields.number("max_position_embeddings", 512) - skipped_of(fields)
     return _encoder(fields, ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers"),
                     fields.one_of("hidden_act", "gelu", _PLAIN), fields.real("layer_norm_eps", 1e-12), rows)
@@ -153,3 +155,13 @@ def family_of(fields: Fields) -> tuple[str, Family]:
         raise CheckpointError(f"model_type {str(kind)[:40]!r} cannot be imported", where=str(fields.where),
                               why=f"those that can are {', '.join(FAMILIES)}")
     return kind, FAMILIES[kind]
+
+
+def other_class(fields: Fields, family: Family) -> str:
+    """Of a model of a known family that is of another class by what it says itself, which can be imported."""
+    known = ("ForSequenceClassification",) if family.is_classifier else (
+        "ForConditionalGeneration", "MTModel", "LMHeadModel")
+    if not fields.values.get("architectures") or fields.architecture.endswith(known):
+        return ""
+    return (f"this is {fields.architecture}; import a model that translates, …ForConditionalGeneration or "
+            "MarianMTModel, or that labels whole texts, BERT's and its like's …ForSequenceClassification")

@@ -12,7 +12,7 @@ from pellucid.config import DataConfig, RunConfig, TrainConfig
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import sha256
 from pellucid.interop import returning
-from pellucid.interop.families import Family, family_of
+from pellucid.interop.families import Family, family_of, other_class
 from pellucid.interop.foreign_tokenizer import Foreign, read_tokenizer
 from pellucid.interop.incoming import has_head, has_positions, to_ours
 from pellucid.interop.languages import MANY, Pair, around, pair_of
@@ -40,14 +40,15 @@ class Imported:
     notes: tuple[str, ...]
 
 
-def import_run(folder: Path, out: Path, languages: str | None = None) -> Imported:
+def import_run(folder: Path, out: Path, languages: str | None = None, named: str | None = None) -> Imported:
     """Writes a run with the weights, the tokenizer and the search of the model in `folder`.
 
     Args:
         languages: from which into which, as "en-fr": for a model of many, one of its pairs; None for what it names.
+        named: what imported.json and the card say it is from; None for the name of the folder.
 
     Raises:
-        ConfigError: there is something at `out`; a package is not installed; no such languages.
+        ConfigError: there is something at `out`; a package is not installed; no such languages, or a classifier's.
         CheckpointError: what lies there is damaged, or cannot be imported; it is named.
         OutputError: disk full, no permission.
     """
@@ -59,6 +60,9 @@ def import_run(folder: Path, out: Path, languages: str | None = None) -> Importe
     if kind == "marian" and has_positions(theirs, model):
         model = replace(model, position="learned")
     labels = _labels(fields) if family.is_classifier else ()
+    if labels and languages is not None:
+        raise ConfigError("a classifier translates from no language into another", where="--languages",
+                          fix="leave it out")
     pair = None if labels else pair_of(fields, foreign, languages)
     model, foreign = model if pair is None else pair.of_model(model), foreign if labels else around(
         fields, foreign, pair)
@@ -76,13 +80,16 @@ def import_run(folder: Path, out: Path, languages: str | None = None) -> Importe
         with torch.device("meta"):  # names and shapes alone
             built = build_model(config, tokenizers, seed=0)
         check_weights(shapes_of(weights), built, folder)
+    except CheckpointError as error:
+        error.fix = error.fix or other_class(fields, family)
+        raise
     except ConfigError as error:
         raise CheckpointError(error.what, where=str(fields.where)) from error
     except (IndexError, KeyError, RuntimeError) as error:  # of tensors that are missing or have other shapes
         raise CheckpointError("the tensors are not those that config.json describes", where=str(folder),
                               why=str(error)[:200]) from error
     files = {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
-    origin = {"what": fields.architecture, "from": folder.name, "files": files}
+    origin = {"what": fields.architecture, "from": named or folder.resolve().name, "files": files}
     way = returning.way_of(config.model, rows, None if pair is None else pair.language(rows))
     write_run(config, tokenizers, weights, origin, out,
               lambda place: returning.keep(folder, place / IMPORTED, theirs, weights, way))
