@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from tests.interop.conftest import perturb, sentences
 
@@ -337,6 +338,34 @@ def test_a_folder_that_is_given_without_its_name_has_one(foreign: Foreign, tmp_p
     monkeypatch.chdir(folder)
     import_run(Path(), tmp_path / "run")
     assert json.loads((tmp_path / "run" / "imported.json").read_text())["from"] == folder.name
+
+
+@pytest.mark.parametrize(("case", "told"), [(SEQ2SEQ[4], "<mask> <hl> and 1 more"), (CLASSIFIERS[0], "<hl> <sep>")])
+def test_what_a_text_spells_in_vain_is_told(case: tuple[str, str, dict[str, Any]], told: str, foreign: Foreign,
+                                            tmp_path: Path) -> None:
+    """transformers makes a special token of it, which a fine-tuned model may wait for."""
+    folder, _ = foreign(*case)
+    path = folder / "tokenizer.json"
+    assert not any("special" in note for note in import_run(folder, tmp_path / "plain").notes)
+    made = tokenizers.Tokenizer.from_file(str(path))
+    made.add_special_tokens(["<mask>", "<hl>", "<sep>"])
+    made.save(str(path))
+    before = json.loads((folder / "config.json").read_text())["vocab_size"]
+    assert made.get_vocab_size() == before + 3
+    widened(folder, 3)
+    (note,) = (note for note in import_run(folder, tmp_path / "run").notes if "special" in note)
+    assert note == f"a text that spells a special token has none, and is plain text: {told}"
+    source = pellucid.load(tmp_path / "run").tokenizers.source
+    assert "<hl>" not in source.pieces(source.encode("the <hl> cat"))
+
+
+def widened(folder: Path, count: int) -> None:
+    """The embedding gets so many more rows."""
+    found = safetensors.torch.load_file(folder / "model.safetensors")
+    for name, tensor in found.items():
+        if name.endswith(("shared.weight", "word_embeddings.weight", "lm_head.weight")):
+            found[name] = torch.cat([tensor, tensor[:count]])
+    safetensors.torch.save_file(found, folder / "model.safetensors")
 
 
 def test_how_a_tokenizer_pads_and_cuts_a_batch_says_nothing_of_a_text(foreign: Foreign, tmp_path: Path) -> None:

@@ -40,6 +40,13 @@ class Foreign:
     backends: tuple[dict[str, Any] | bytes, dict[str, Any] | bytes]
     first: list[int] | None = None
 
+    def marks(self, rows: Rows) -> list[str]:
+        """Its special tokens but for those of `rows`: in transformers a text that spells one has it, and none here."""
+        content = self.backends[0]
+        added = [] if isinstance(content, bytes) else content.get("added_tokens") or []
+        ours = {self.pieces[i] for i in rows.order[:4] if i is not None and i < len(self.pieces)}
+        return [each["content"] for each in added if each.get("special") and each["content"] not in ours]
+
     def tokenizers(self, rows: Rows, labels: tuple[str, ...]) -> Tokenizers:
         """Ours, with the ids of `rows`; the special tokens at the edges that we set ourselves are left out."""
         specials = rows.order[:4]

@@ -12,7 +12,7 @@ from pellucid.config import DataConfig, RunConfig, TrainConfig
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import sha256
 from pellucid.interop import returning
-from pellucid.interop.families import Family, family_of, other_class
+from pellucid.interop.families import FAMILIES, Family, family_of, other_class
 from pellucid.interop.foreign_tokenizer import Foreign, read_tokenizer
 from pellucid.interop.incoming import has_head, has_positions, to_ours
 from pellucid.interop.languages import MANY, Pair, around, pair_of
@@ -93,7 +93,8 @@ def import_run(folder: Path, out: Path, languages: str | None = None, named: str
     way = returning.way_of(config.model, rows, None if pair is None else pair.language(rows))
     write_run(config, tokenizers, weights, origin, out,
               lambda place: returning.keep(folder, place / IMPORTED, theirs, weights, way))
-    return Imported(fields.architecture, sum(p.numel() for p in built.parameters()), _notes(kind, pair, told, rows))
+    return Imported(fields.architecture, sum(p.numel() for p in built.parameters()),
+                    _notes(kind, pair, told, rows, foreign))
 
 
 def _data(pair: Pair | None) -> DataConfig:
@@ -144,7 +145,8 @@ def _labels(fields: Fields) -> tuple[str, ...]:
     return tuple(str(label) for label in labels)
 
 
-def _notes(kind: str, pair: Pair | None, told: Mapping[str, Any], rows: Rows) -> tuple[str, ...]:
+def _notes(kind: str, pair: Pair | None, told: Mapping[str, Any], rows: Rows,
+           foreign: Foreign) -> tuple[str, ...]:
     notes = []
     if other := left_out(told, rows):
         notes.append(f"its search asks for {', '.join(other)}, which is otherwise here, and left out")
@@ -155,6 +157,12 @@ def _notes(kind: str, pair: Pair | None, told: Mapping[str, Any], rows: Rows) ->
                          "twice, and a third time as the output projection")
     if kind == "marian":
         notes.append("punctuation is not normalised before a text is split, as it is where sacremoses is installed")
+    unused = ("[MASK]", "<mask>") if FAMILIES[kind].is_classifier else ()  # to label a text, nobody masks any of it
+    marks = [mark for mark in foreign.marks(rows) if mark not in unused]
+    if marks and (pair is None or pair.tokens is None):  # where it chooses languages, most of them are that
+        spelled = " ".join(marks[:2]).encode("unicode_escape").decode()[:80]
+        more = f" and {len(marks) - 2:,} more" if len(marks) > 2 else ""
+        notes.append(f"a text that spells a special token has none, and is plain text: {spelled}{more}")
     if kind in ("bert", "roberta", "xlm-roberta"):
         notes.append("a text is one segment")
     return tuple(notes)
