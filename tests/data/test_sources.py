@@ -100,7 +100,7 @@ def test_a_last_line_needs_no_end_and_a_mark_at_the_start_is_skipped(tmp_path: P
     ("x\ttitle\ttext\n1\ta\tb\n", "seq2seq", {"source_field": "title", "target_field": "text"}, [("a", "b")]),
     ("source\ttarget\tx\na\tb\tc\n", "seq2seq", {"source_field": 3, "target_field": 1}, [("x", "source"), ("c", "a")]),
     ("text\tlabel\ngood\t1\n", "classification", {}, [("good", "1")]),
-    ("1\tgood\n", "classification", {}, [("good", "1")]),
+    ("1\tgood\n", "classification", {}, [("good", "1")]), ("Source\tb\n", "seq2seq", {}, [("Source", "b")]),
     ("1\tgood\t5\n", "classification", {"label_field": 3}, [("good", "5")]),
 ])
 def test_a_header_is_a_first_line_with_the_names_asked_for(tmp_path: Path, text: str, task: Task, data: dict[str, Any],
@@ -125,7 +125,10 @@ def test_json_and_parquet_fields_may_be_nested_and_labels_may_be_numbers(tmp_pat
     ("target\ten\nune\tone\n", "seq2seq", "there is no field source"),
     ("source\tother\na\tb\n", "seq2seq", "there is no field target"),
     ("sentence\tlabel\ngood\tyes\n", "classification", "there is no field text"),
-    ("label\tsentence\nyes\tgood\n", "classification", "there is no field text")])
+    ("label\tsentence\nyes\tgood\n", "classification", "there is no field text"),
+    ("Target\tSource\nune\tone\n", "seq2seq", "there is no field source"),
+    ("'source' \t'target'\na\tb\n", "seq2seq", "there is no field source"),
+    ("TEXT\tLABEL\ngood\tyes\n", "classification", "there is no field text")])
 def test_half_a_header_is_no_data(tmp_path: Path, text: str, task: Task, what: str) -> None:
     table = written(tmp_path / "a.tsv", text)
     with pytest.raises(DataError, match=what) as error:

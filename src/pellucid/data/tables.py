@@ -62,12 +62,15 @@ def read_tsv_head(line: str, fields: Fields, path: str) -> tuple[int, int, int, 
     """From the first line: the places of the two cells from 0, the number of cells, whether it is a header.
 
     Raises:
-        DataError: a chosen name that is no column, or that of two; one of the two names, but not the other.
+        DataError: a chosen name that is no column, or that of two; one of the two names, but not the other; both, but
+            in other letters.
     """
     head = line.split("\t")
     names = [field.name for field in (fields.first, fields.second) if field.name is not None]
     has_header = bool(names) and all(name in head for name in names)
-    is_half = any(name in head for name in names)  # a header of other names would be taken for data
+    alike = {cell.strip(" \"'").lower() for cell in head}
+    is_half = any(name in head for name in names) or (  # a header of other names would be taken for data
+        bool(names) and alike.issuperset(name.lower() for name in names))
     for field in (fields.first, fields.second):
         if (field.required or is_half) and not has_header and field.name is not None and field.name not in head:
             raise missing_field(field.name, head, f"{path}:1", "the first line holds")
