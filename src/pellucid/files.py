@@ -55,7 +55,7 @@ def make_folder(path: Path) -> None:
         missing = [place for place in (path, *path.parents) if not place.exists()]
         path.mkdir(parents=True, exist_ok=True)
         for place in missing:
-            _sync_folder(place.parent)
+            sync_folder(place.parent)
 
 
 @contextlib.contextmanager
@@ -132,7 +132,7 @@ def _beside(path: Path) -> Iterator[Path]:
             yield temporary
         finally:
             delete(temporary)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def _put_in_place(new: Path, path: Path) -> None:
@@ -281,7 +281,7 @@ def remove_leftovers(folder: Path, unused: float = 0.0) -> None:
                 delete(path)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     """The names in it; Windows has no such thing."""
     if sys.platform == "win32":
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pellucid.cache import scratch_name
 from pellucid.errors import ConfigError
-from pellucid.files import make_folder, output_errors
+from pellucid.files import make_folder, output_errors, sync_folder
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ def refuse_existing(out: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A folder to fill, which gets the name `out` when the block ends, and goes when it fails.
+    """A folder to fill, which gets the name `out` when the block ends and all of it is on the disk, and goes when it
+    fails.
 
     Raises:
         ConfigError: there is something at `out`.
@@ -48,7 +49,14 @@ def new_folder(out: Path) -> Iterator[Path]:
         try:
             temporary.mkdir()
             yield temporary
+            for path in [*temporary.rglob("*"), temporary]:
+                if path.is_dir():
+                    sync_folder(path)
+                else:
+                    with path.open("r+b") as file:
+                        os.fsync(file.fileno())
             temporary.rename(out)
+            sync_folder(out.absolute().parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
