@@ -174,6 +174,15 @@ def test_positions_as_the_schemes_define_them(tmp_path: Path) -> None:
             torch.testing.assert_close(bias[:, query], lines[:, 5 - query : 11 - query])
 
 
+@pytest.mark.parametrize("position", ["alibi", "t5"])
+def test_positions_are_told_of_projections_without_biases_too(position: str, tmp_path: Path) -> None:
+    with_biases, without = (next(iter(attentions(make_run(tmp_path, position=position, biases=biases).model).values()))
+                            for biases in (True, False))
+    assert without.query.bias is None
+    without.position.load_state_dict(with_biases.position.state_dict())
+    torch.testing.assert_close(bias_matrix(without, 5), bias_matrix(with_biases, 5))
+
+
 def test_a_bias_is_drawn_where_attention_looks() -> None:
     bias = torch.arange(16.0).view(1, 4, 4)
     assert torch.equal(seen(bias, False, None), bias)

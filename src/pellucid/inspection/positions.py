@@ -80,7 +80,9 @@ def bias_matrix(attention: MultiHeadAttention, length: int) -> Tensor:
     Where the bias depends on the query (Transformer-XL), the query is the projection's own bias, u: what is left is
     the term vᵀW_R r of the distance alone.
     """
-    query = attention.query.bias.view(1, attention.n_heads, 1, -1).expand(-1, -1, length, -1)
+    weight = attention.query.weight
+    own = weight.new_zeros(len(weight)) if attention.query.bias is None else attention.query.bias  # model.biases false
+    query = own.view(1, attention.n_heads, 1, -1).expand(-1, -1, length, -1)
     at = torch.arange(length, device=query.device)
     bias = attention.position.bias(query, at, at)
     assert bias is not None
