@@ -118,6 +118,10 @@ def test_texts_that_cannot_be_looked_at(run: Run, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigError, match="does not know readers"):
         attention(tiny_reader(1, {"kind": "word"}), "the cat")
     assert attention(run, "the cat", "").written == ("‹end›",)
+    with pytest.raises(UserError, match="there is no token 75"):
+        attention(run, "the cat", [4, 75])
+    with pytest.raises(UserError, match="the output has no tokens"):
+        attention(run, "the cat", ())
     assert "‹unknown: ☃›" in attention(run, "a ☃", "b ☃").source_tokens
     learned = tiny_run(1, {"position": "learned"}, {}, {"kind": "word"})
     with pytest.raises(UserError, match="the output has 51 tokens"):

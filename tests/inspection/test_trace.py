@@ -12,7 +12,9 @@ from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
 from pellucid.errors import ConfigError, UserError
 from pellucid.inspection import lattice
 from pellucid.inspection.answers import Ended, Trace
+from pellucid.inspection.contributions import contributions
 from pellucid.inspection.lattice import decided_up_to
+from pellucid.inspection.live import attention
 from pellucid.inspection.trace import trace
 from pellucid.runs.run import Run
 from pellucid.runs.texts import CutWarning
@@ -70,6 +72,20 @@ def test_the_nodes_make_a_tree_whose_totals_add_up(run: Run) -> None:
     assert 0 < traced.search_steps <= len(traced.steps)
 
 
+@pytest.mark.parametrize(("prefix", "longest"), [("le ch", 30), ("", 4)])  # cut inside of a word; and at the end
+def test_what_ended_is_looked_at_token_by_token(prefix: str, longest: int, run: Run) -> None:
+    traced = trace(run, "the cat sleeps .", replace(run.config.decode, max_length=longest), prefix)
+    otherwise = 0  # of how many the text alone would be written in other tokens
+    for one in traced.finished:
+        told = attention(run, traced.source, one.token_ids)
+        assert (told.written, told.read) == (one.tokens, ("‹start›", *one.tokens[:-1]))
+        assert told.log_probability == pytest.approx(one.log_probability, abs=1e-4)
+        otherwise += attention(run, traced.source, one.text).written != one.tokens
+    assert otherwise
+    best = traced.finished[traced.order[0]]
+    assert contributions(run, traced.source, best.token_ids).written == best.tokens
+
+
 def test_alternatives_are_what_the_model_says_at_each_place(run: Run) -> None:
     traced = trace(run, "the cat sleeps .", alternatives=4)
     best = traced.finished[traced.order[0]]
@@ -113,7 +129,7 @@ def test_a_penalty_outside_of_the_range_widens_it(alpha: float, run: Run) -> Non
 
 
 def ended(total: float, length: int) -> Ended:
-    return Ended(0, "", (), length, total, (), 0.0, True)
+    return Ended(0, "", (), (), length, total, (), 0.0, True)
 
 
 def test_up_to_which_penalty_all_is_decided_by_hand() -> None:

@@ -76,6 +76,16 @@ def test_contributions_are_those_of_the_run(method: str, run: Run, server: Serve
         assert mine == pytest.approx(theirs, abs=1e-5)
 
 
+def test_an_output_may_be_told_by_its_tokens(run: Run, server: Server) -> None:
+    asked = {"run": "run", "text": TEXT, "output": [5, 6]}  # no end
+    assert server.post("/v1/attention", asked).json == told(attention(run, TEXT, (5, 6)))
+    assert len(server.post("/v1/contributions", asked).json["written"]) == 2
+    many = server.post("/v1/contributions", asked | {"output": [5] * 1001})
+    assert many.status == 400
+    assert "output has 1001 tokens" in many.json["error"]
+    assert "no token -1" in server.post("/v1/attention", asked | {"output": [-1]}).json["error"]
+
+
 def test_a_classifier_is_looked_into_as_well(classifier: Run, server: Server) -> None:
     assert server.post("/v1/attention", {"run": "labels", "text": TEXT}).json == told(
         attention(classifier, TEXT), "labels")

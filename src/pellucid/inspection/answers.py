@@ -49,6 +49,7 @@ class Ended:
 
     Attributes:
         id: of its node.
+        token_ids: of its tokens, as the attention and the contributions of just these can be asked for.
         length: |Y|, eos counted.
         log_probability: in nats, and of each of its tokens.  score: at the α of the options.
     """
@@ -56,6 +57,7 @@ class Ended:
     id: int
     text: str
     tokens: tuple[str, ...]
+    token_ids: tuple[int, ...]
     length: int
     log_probability: float
     token_log_probabilities: tuple[float, ...]

@@ -28,7 +28,7 @@ from pellucid.inspection.answers import Contributions
 from pellucid.inspection.explained import Explained, Pair, differentiable, explained
 from pellucid.inspection.integration import difference, integrated_gradients
 from pellucid.inspection.live import chosen_label, label_probabilities
-from pellucid.inspection.looked_at import Writing, read, write, written
+from pellucid.inspection.looked_at import Output, Writing, read, write, written
 from pellucid.model.classifier import Classifier
 from pellucid.model.reader import Reader
 from pellucid.model.stepper import evaluating
@@ -71,18 +71,19 @@ METHODS = {"gradient_x_input": Method(gradient_x_input, False, 40_000),
            "leave_one_out": Method(leave_one_out, False, 40_000)}
 
 
-def contributions(run: Run, text: str, output: str | None = None, method: str = "gradient_x_input",
+def contributions(run: Run, text: str, output: Output | None = None, method: str = "gradient_x_input",
                   each_pass: Callable[[], None] = lambda: None) -> Contributions:
     """What each token contributes, in nats, in fp32.
 
     Args:
-        output: what is written, or a label; what the model writes by itself, or the label that it gives, if left out.
+        output: what is written, as a text or as the ids of its tokens, or a label; what the model writes by itself, or
+            the label that it gives, if left out.
         method: one of `METHODS`.
         each_pass: called before each pass through a model; what it raises ends the search for them.
 
     Raises:
-        UserError: the run is a reader, the text is empty, both are too long to be looked at, the method or the label is
-            unknown.
+        UserError: the run is a reader, the text is empty, both are too long to be looked at, the method, a token or the
+            label is unknown.
     """
     if method not in METHODS:
         raise UserError(f"there is no method {method[:80]!r}", fix=f"choose {', '.join(METHODS)}")

@@ -95,8 +95,9 @@ class Tracer:
         if self._best.admits(score):
             self._best.add(score, hypothesis(tokens, terms, EOS, alpha))
         self.sequences.append(tuple(tokens))
-        self.finished.append(Ended(node.id, node.text, self._named(tokens), len(tokens), node.log_probability,
-                                   tuple(max(term, IMPOSSIBLE) for term in terms), score, tokens[-1] == EOS))
+        self.finished.append(Ended(node.id, node.text, self._named(tokens), tuple(tokens), len(tokens),
+                                   node.log_probability, tuple(max(term, IMPOSSIBLE) for term in terms), score,
+                                   tokens[-1] == EOS))
 
     def _decide(self) -> None:
         """Whether the search itself is over, and whether this is to go on."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from pellucid.errors import UserError
 from pellucid.inspection.answers import Attention, Head, Map, Matrix
 from pellucid.inspection.examples import Ids, attend
-from pellucid.inspection.looked_at import Reading, Writing, read, write, written
+from pellucid.inspection.looked_at import Output, Reading, Writing, read, write, written
 from pellucid.inspection.record import attentions, spoken, without_head
 from pellucid.model.classifier import Classifier
 from pellucid.model.stepper import evaluating
@@ -29,18 +29,18 @@ DECIMALS = 6  # of the weights that are told
 MOST_WEIGHTS = 4_000_000
 
 
-def attention(run: Run, text: str, output: str | None = None, without: Iterable[tuple[str, int]] = ()) -> Attention:
+def attention(run: Run, text: str, output: Output | None = None, without: Iterable[tuple[str, int]] = ()) -> Attention:
     """The attention of every head over a text and an output, in fp32.
 
     Args:
-        output: what is written, or a label; what the model writes by itself, with the run's own options, or the label
-            that it gives, if left out.
+        output: what is written, as a text or as the ids of its tokens, or a label; what the model writes by itself,
+            with the run's own options, or the label that it gives, if left out.
         without: heads to switch off: the name of an attention, such as ``decoder.layers.0.cross_attention``, and a
             number from 0.
 
     Raises:
-        UserError: the run is a reader, the text is empty, both are too long to be looked at, a head or the label is
-            unknown.
+        UserError: the run is a reader, the text is empty, both are too long to be looked at, a head, a token or the
+            label is unknown.
     """
     source, heads = read(run, text), tuple(Head(name, number) for name, number in without)
     _check(run, heads)
@@ -99,7 +99,7 @@ def _log_probability(run: Run, source: Reading, target: Writing) -> float:
     return sum(score_targets(run.model, [(source.ids, target.ids)], run.config.decode.batch_tokens)[0])
 
 
-def _of_classifier(run: Run, model: Classifier, source: Reading, output: str | None,
+def _of_classifier(run: Run, model: Classifier, source: Reading, output: Output | None,
                    heads: tuple[Head, ...]) -> Attention:
     probabilities = label_probabilities(run, model, source.ids)
     label, followed = chosen_label(probabilities, None), chosen_label(probabilities, output)
@@ -122,12 +122,14 @@ def label_probabilities(run: Run, model: Classifier, ids: Ids) -> dict[str, floa
     return dict(zip(run.tokenizers.labels, logits[0].double().softmax(-1).tolist(), strict=True))
 
 
-def chosen_label(probabilities: Mapping[str, float], asked: str | None) -> str:
+def chosen_label(probabilities: Mapping[str, float], asked: Output | None) -> str:
     """The label that is asked for, or the most probable one.
 
     Raises:
         UserError: there is no such label.
     """
-    if asked is not None and asked not in probabilities:
+    if asked is None:
+        return max(probabilities, key=probabilities.__getitem__)
+    if not isinstance(asked, str) or asked not in probabilities:
         raise UserError(f"there is no label {asked[:80]!r}", fix=f"choose {', '.join(probabilities)}")
-    return max(probabilities, key=probabilities.__getitem__) if asked is None else asked
+    return asked

@@ -1,5 +1,6 @@
 """What is looked at: a text as the model reads it, an output as it writes it, and a name for each of their tokens."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -15,6 +16,8 @@ from pellucid.runs.decoder import PlainSteps, Request
 from pellucid.runs.run import Run
 from pellucid.runs.texts import search_options, warn_of_cuts
 from pellucid.search.beginnings import of_tokens
+
+Output = str | Sequence[int]  # a text, or the ids of its tokens, eos last if it is finished
 
 
 @dataclass(frozen=True)
@@ -57,18 +60,26 @@ def read(run: Run, text: str) -> Reading:
     return Reading(cut, token_names(run.tokenizers.source, cut, run.tokenizers.source.unknown(text)))
 
 
-def write(run: Run, text: str) -> Writing:
-    """How the decoder writes a text that is given.
+def write(run: Run, output: Output) -> Writing:
+    """How the decoder writes what is given: a text, with its end; or just these tokens.
 
     Raises:
-        UserError: it is longer than the positions that the model has learned.
+        UserError: there is no such token, or none at all; or it is longer than the positions that the model has
+            learned.
     """
     tokenizer, limit = run.tokenizers.target, run.config.model.max_length
-    ids = np.asarray([*tokenizer.encode(text), EOS], dtype=np.int32)
+    tokens = [*tokenizer.encode(output), EOS] if isinstance(output, str) else list(output)
+    strange = next((token for token in tokens if not 0 <= token < tokenizer.size), None)
+    if strange is not None or not tokens:
+        raise UserError("the output has no tokens" if strange is None else f"there is no token {strange}",
+                        fix=f"give a text, or ids from 0 to {tokenizer.size - 1:,}, the end's among them")
+    ids = np.asarray(tokens, dtype=np.int32)
     if run.config.model.position == "learned" and len(ids) > limit:
         raise UserError(f"the output has {len(ids):,} tokens", why=f"learned positions end at model.max_length {limit}",
                         fix="give a shorter one")
-    return Writing(text, ids, token_names(tokenizer, ids, tokenizer.unknown(text)))
+    if isinstance(output, str):
+        return Writing(output, ids, token_names(tokenizer, ids, tokenizer.unknown(output)))
+    return Writing(tokenizer.decode(tokens), ids, token_names(tokenizer, ids))
 
 
 def written(run: Run, source: Reading) -> Writing:
@@ -76,5 +87,4 @@ def written(run: Run, source: Reading) -> Writing:
     options = replace(run.config.decode, n_best=1)
     steps = PlainSteps(Request(lambda: cast(Transformer, run.model), search_options(options), options))
     best = steps.search([source.ids], [of_tokens(run.tokenizers.target.forced)], [0])[0][0]
-    ids = np.asarray([*best.tokens, *([EOS] if best.finished else [])], dtype=np.int32)
-    return Writing(run.tokenizers.target.decode(best.tokens), ids, token_names(run.tokenizers.target, ids))
+    return write(run, [*best.tokens, *([EOS] if best.finished else [])])

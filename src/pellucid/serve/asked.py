@@ -122,12 +122,12 @@ class Attention(OfRun):
 
     Attributes:
         text: what is read.
-        output: what is written; what the run writes, if left out.
+        output: what is written, as a text or as the ids of its tokens; what the run writes, if left out.
         without: heads that are switched off.
     """
 
     text: str
-    output: str | None = None
+    output: str | tuple[int, ...] | None = None
     without: tuple[Head, ...] = ()
 
 
@@ -140,12 +140,12 @@ class Contributions(OfRun):
 
     Attributes:
         text: what is read.
-        output: what is written; what the run writes, if left out.
+        output: what is written, as a text or as the ids of its tokens; what the run writes, if left out.
         method: how contributions are found.
     """
 
     text: str
-    output: str | None = None
+    output: str | tuple[int, ...] | None = None
     method: Method = "gradient_x_input"
 
 

@@ -25,7 +25,7 @@ from pellucid.serve.requests import HttpError
 from pellucid.serve.service import Service
 from pellucid.serve.streams import Gone
 
-MOST_CHARACTERS = 1000  # of a text, a prefix or an output
+MOST_CHARACTERS = 1000  # of a text, a prefix or an output; or tokens of that
 _MOST_WEIGHTS = 1_000_000  # of all attentions of a text
 _MOST_KEPT = 2**25  # bytes of answers
 
@@ -106,7 +106,7 @@ def _contributions(served: Served, asked: Contributions) -> Look:
     return look
 
 
-def _lengths(served: Served, text: str, output: str | None) -> tuple[int, int]:
+def _lengths(served: Served, text: str, output: str | tuple[int, ...] | None) -> tuple[int, int]:
     """How many tokens are read and written, ends among them; a classifier writes none."""
     run = served.run
     read = min(len(run.tokenizers.source.encode(text)) + 1, run.config.model.max_length)
@@ -114,13 +114,14 @@ def _lengths(served: Served, text: str, output: str | None) -> tuple[int, int]:
         return read, 0
     if output is None:
         output = run.generate([text])[0].text
-    return read, len(run.tokenizers.target.encode(output)) + 1
+    return read, len(run.tokenizers.target.encode(output)) + 1 if isinstance(output, str) else len(output)
 
 
 def _require_short(asked: OfRun) -> None:
     for name, value in vars(asked).items():
-        if isinstance(value, str) and len(value) > MOST_CHARACTERS:
-            raise HttpError(400, f"Invalid request: {name} has {len(value)} characters, and at most {MOST_CHARACTERS} "
+        if isinstance(value, str | tuple) and len(value) > MOST_CHARACTERS:
+            what = "characters" if isinstance(value, str) else "tokens"
+            raise HttpError(400, f"Invalid request: {name} has {len(value)} {what}, and at most {MOST_CHARACTERS} "
                                  "are looked at")
 
 

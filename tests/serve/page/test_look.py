@@ -156,6 +156,18 @@ def test_heads_are_ranked_for_the_output_that_was_measured_and_no_other(visit: O
     assert shown() == before
 
 
+def test_what_is_looked_into_is_what_was_written_token_by_token(visit: Open, settled: Settled) -> None:
+    page, asked = settled(visit({"text": "x"})), []
+    page.on("request", lambda one: asked.append(one.post_data_json) if one.url.endswith(
+        ("/v1/attention", "/v1/contributions")) else None)
+    found = answer_of(page, "/v1/trace", lambda: page.fill("#text", "who is old ?"))
+    settled(page)
+    best = found["finished"][found["order"][0]]
+    assert [one["output"] for one in asked if one["text"] == "who is old ?"] == 2 * [best["token_ids"]]
+    shown = page.locator("#lines .query").all_text_contents()
+    assert shown == page.locator("#which .piece").all_text_contents() == best["tokens"]
+
+
 @pytest.mark.parametrize("method", ["magic", "toString", 1])
 def test_a_link_with_a_method_that_there_is_not_opens_with_the_first(visit: Open, settled: Settled,
                                                                      method: Any) -> None:

@@ -61,8 +61,9 @@ function trouble(section, text) {
 // Whether there is something to look into: it may have gone since that was asked for.
 export const hasOutput = () => (isClassifier() ? Boolean(state.text.trim()) : view.trace !== null);
 
-// What the model wrote; a classifier writes nothing.
-export const output = () => (isClassifier() ? {} : {output: best().text});
+// What the model wrote, token by token: its text may be divided otherwise, and has no end where it was cut. A
+// classifier writes nothing.
+export const output = () => (isClassifier() ? {} : {output: best().token_ids});
 
 // What is looked into: the text, the run, and what that wrote.
 export const looked = () => ({text: state.text, run: state.run, ...output()});
