@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.promises.tiny import SUBWORDS, TEXT, tiny_run
 
 from pellucid.config.mapping import from_mapping
 from pellucid.data.tokenizers.build import train_tokenizers
@@ -125,6 +127,22 @@ def test_a_classifier_is_measured_too(tmp_path: Path) -> None:
     assert bits.values.shape == (2, 3)
     assert look_at(run, "a b", None).source_tokens == ("‹start›", "a", "b")
     assert shapes(run, *pairs[0])[-1].output == (1, 2)
+
+
+@pytest.mark.parametrize("longest", [1, 4])  # so that some are cut
+def test_an_output_is_looked_at_as_it_was_written(longest: int) -> None:
+    made = tiny_run(3, {}, {"precision": "fp32", "max_length": 30}, SUBWORDS)
+    decode = dataclasses.replace(made.config.decode, max_length=longest)
+    run = Run(made.folder, dataclasses.replace(made.config, decode=decode), made.tokenizers, made.model)
+    otherwise = 0  # of how many the text alone would be written in other tokens
+    for text in TEXT:
+        best = run.generate([text])[0].hypotheses[0]
+        seen = look_at(run, text, None)
+        assert seen.written == (*best.tokens, *["‹end›"] * best.finished)
+        assert {len(weights[0]) for name, weights in seen.attention.items()
+                if name.startswith("decoder")} == {len(seen.written)}
+        otherwise += len(encode(run, [(text, best.text)])[0][1]) != len(seen.written)
+    assert otherwise
 
 
 def test_every_parameter_is_counted_once(tmp_path: Path) -> None:

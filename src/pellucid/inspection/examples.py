@@ -17,6 +17,7 @@ from pellucid.errors import UserError
 from pellucid.inspection.record import attentions, record_attention
 from pellucid.model.classifier import Classifier
 from pellucid.model.stepper import evaluating
+from pellucid.runs.candidates import Candidate
 from pellucid.runs.run import Run
 
 Ids = NDArray[np.int32]
@@ -127,16 +128,26 @@ def look_at(run: Run, source: str, reference: str | None, first: int = 0) -> Exa
     """What the model makes of a text, and its attention while it reads the text and writes that; `first` is the text's
     number, as `Run.generate` takes it."""
     probabilities: dict[str, float] = {}
+    written: tuple[str, ...] = ()
     if isinstance(run.model, Classifier):
         classified = run.classify([source], first)[0]
         output, probabilities = classified.label, classified.probabilities
+        ids, target = encode(run, [(source, output)])[0]
     else:
-        output = run.generate([source], n_best=1, first=first)[0].text
-    ids, target = encode(run, [(source, output)])[0]
-    written = () if probabilities else token_names(run.tokenizers.target, target)
+        best = run.generate([source], n_best=1, first=first)[0].hypotheses[0]
+        output, (ids, _), target = best.text, encode(run, [(source, best.text)])[0], _as_written(run, best)
+        written = token_names(run.tokenizers.target, target)
     names = token_names(run.tokenizers.source, ids, run.tokenizers.source.unknown(source))
     return Example(source, output, reference, names, written,
                    ("‹start›", *written[:-1]) if written else (), attend(run, ids, target), probabilities)
+
+
+def _as_written(run: Run, best: Candidate) -> Ids:
+    """The ids that the model wrote: not those of its text, which may be divided otherwise; eos last if it ended."""
+    tokenizer = run.tokenizers.target
+    known = {piece: i for i, piece in enumerate(tokenizer.pieces(range(tokenizer.size)))}
+    ids = [*(known[piece] for piece in best.tokens), *([EOS] if best.finished else [])]
+    return np.asarray(shorten(ids, run.config.model.max_length), dtype=np.int32)
 
 
 def token_names(tokenizer: Tokenizer, ids: Ids, unknown: Sequence[str] = ()) -> tuple[str, ...]:
