@@ -7,14 +7,18 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.promises.tiny import SUBWORDS, TEXT, tiny_run
 
 from pellucid.config.mapping import from_mapping
+from pellucid.data.corpus import Corpus, Report, Sequences
+from pellucid.data.examples import validation_examples
 from pellucid.data.tokenizers.build import train_tokenizers
+from pellucid.data.tokenizers.interface import FIRST_SENTINEL
 from pellucid.inspection import sections
-from pellucid.inspection.examples import Sample, attend, encode, look_at, visible
+from pellucid.inspection.examples import Sample, as_validated, attend, encode, look_at, visible
 from pellucid.inspection.measures import (
     distance,
     entropy,
@@ -143,6 +147,20 @@ def test_an_output_is_looked_at_as_it_was_written(longest: int) -> None:
                 if name.startswith("decoder")} == {len(seen.written)}
         otherwise += len(encode(run, [(text, best.text)])[0][1]) != len(seen.written)
     assert otherwise
+
+
+def test_heads_are_measured_on_what_a_validation_reads(tmp_path: Path) -> None:
+    run, pairs = make_run(tmp_path), [("the dog eats a cat", ""), ("a cat", ""), ("the cat sleeps", "")]
+    assert [target.tolist() for _, target in as_validated(run, PAIRS)] == [b.tolist() for _, b in encode(run, PAIRS)]
+    data = dataclasses.replace(run.config.data, objective="span_corruption")
+    restores = Run(tmp_path, dataclasses.replace(run.config, data=data), run.tokenizers, run.model)
+    whole = [source.tolist() for source, _ in encode(run, pairs)]
+    rows = as_validated(restores, pairs)
+    source = Sequences(np.concatenate(whole), np.cumsum([0, *map(len, whole)]))
+    validated = validation_examples(Corpus(source, source, Report(3, 3, 0, 0, 0, 0)), restores.config)
+    for i, (left, lost) in enumerate(rows):
+        assert (left.tolist(), lost.tolist()) == (validated.source[i].tolist(), validated.target[i].tolist())
+        assert lost[0] == FIRST_SENTINEL in left
 
 
 def test_every_parameter_is_counted_once(tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ CHINESE = {
     "leaving out {name}, head {number}": "去掉{name}的第 {number} 个头",
     "The heads were not measured: --pairs 0 asked for none.": "没有测量各个头：--pairs 0 要求不测量。",
     "The heads could not be measured: {reason}.": "无法测量各个头：{reason}。",
+    "Measured on the first {pairs:,} texts of the {split} data, of which spans are lost as in training, entropy and "
+    "distance on the first {seen:,}.":
+    "在{split}数据的前 {pairs:,} 条上测量，片段与训练时一样被去掉；熵和距离在前 {seen:,} 条上测量。",
     "Measured on the first {pairs:,} pairs of the {split} data with their given targets, entropy and distance on the "
     "first {seen:,}.": "在{split}数据的前 {pairs:,} 对上按给定目标测量；熵和距离在前 {seen:,} 对上测量。",
     "{encoder} encoder layers": "{encoder} 个编码器层",

@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from random import Random
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pellucid.data.source_ids import shorten, source_ids
+from pellucid.data.span_corruption import corrupt_rows
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.interface import BOS, EOS, UNK, Tokenizer
 from pellucid.errors import UserError
@@ -109,6 +111,15 @@ def encode(run: Run, pairs: Sequence[tuple[str, str]]) -> list[tuple[Ids, Ids]]:
         targets = [shorten([*ids, EOS], limit) for ids in run.tokenizers.target.encode_batch([b for _, b in pairs])]
     return [(np.asarray(a, dtype=np.int32), np.asarray(b, dtype=np.int32))
             for a, b in zip(sources, targets, strict=True)]
+
+
+def as_validated(run: Run, pairs: Sequence[tuple[str, str]]) -> list[tuple[Ids, Ids]]:
+    """`encode`, in the form that a validation has: where training was span corruption, the same spans are lost."""
+    found = encode(run, pairs)
+    if run.config.data.objective != "span_corruption":
+        return found
+    rows = corrupt_rows([source.tolist() for source, _ in found], [], Random("0 0 0"))  # see data/examples.py
+    return [(np.asarray(left, dtype=np.int32), np.asarray(lost, dtype=np.int32)) for left, lost in zip(*rows)]
 
 
 def attend(run: Run, source: Ids, target: Ids) -> dict[str, Tensor]:

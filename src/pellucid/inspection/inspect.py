@@ -10,7 +10,7 @@ from pellucid.files import make_folder, read_json, remove_leftovers, write_bytes
 from pellucid.inspection import sections
 from pellucid.inspection.chinese import told
 from pellucid.inspection.curves import Events
-from pellucid.inspection.examples import Example, choose, encode, first_pairs, look_at
+from pellucid.inspection.examples import Example, as_validated, choose, encode, first_pairs, look_at
 from pellucid.inspection.meanwhile import meanwhile
 from pellucid.inspection.measures import HeadMeasures, entropy_and_distance, importance
 from pellucid.inspection.page import Save, Section, page
@@ -141,10 +141,12 @@ def _heads(run: Run, count: int, say: Callable[[str], None], save: Save) -> Sect
     if not sample.pairs:
         about = told("The heads could not be measured: {reason}.").format(reason=sample.reason)
         return sections.heads(None, about, unit, save)
-    pairs = encode(run, sample.pairs)
+    pairs = as_validated(run, sample.pairs)
     split, seen = told(sample.split), pairs[:_FOR_LOOKING]
     say(told("heads on {pairs:,} {split} pairs").format(pairs=len(pairs), split=split))
-    about = told("Measured on the first {pairs:,} pairs of the {split} data with their given targets, entropy and "
+    about = told("Measured on the first {pairs:,} texts of the {split} data, of which spans are lost as in training, "
+                 "entropy and distance on the first {seen:,}." if run.config.data.objective == "span_corruption" else
+                 "Measured on the first {pairs:,} pairs of the {split} data with their given targets, entropy and "
                  "distance on the first {seen:,}.").format(pairs=len(pairs), split=split, seen=len(seen))
     measured = HeadMeasures(*entropy_and_distance(run, seen), *importance(run, pairs, say))
     return sections.heads(measured, about, unit, save)
