@@ -19,6 +19,7 @@ from pellucid.data.tokenizers.build import train_tokenizers
 from pellucid.data.tokenizers.interface import FIRST_SENTINEL
 from pellucid.inspection import sections
 from pellucid.inspection.examples import Sample, as_validated, attend, encode, look_at, visible
+from pellucid.inspection.inspect import _examples
 from pellucid.inspection.measures import (
     distance,
     entropy,
@@ -161,6 +162,18 @@ def test_heads_are_measured_on_what_a_validation_reads(tmp_path: Path) -> None:
     for i, (left, lost) in enumerate(rows):
         assert (left.tolist(), lost.tolist()) == (validated.source[i].tolist(), validated.target[i].tolist())
         assert lost[0] == FIRST_SENTINEL in left
+
+
+@pytest.mark.parametrize(("objective", "expected"), [("supervised", "un chat"), ("span_corruption", None)])
+def test_a_text_that_was_to_be_restored_has_no_reference(objective: str, expected: str | None, tmp_path: Path,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_run(tmp_path)
+    data = dataclasses.replace(made.config.data, objective=objective)
+    run = Run(tmp_path, dataclasses.replace(made.config, data=data), made.tokenizers, made.model)
+    sample = Sample("test", (("a cat", "un chat"),))
+    monkeypatch.setattr("pellucid.inspection.inspect.first_pairs", lambda *asked: sample)
+    (example,), _ = _examples(run, [], lambda said: None)
+    assert (example.source, example.reference) == ("a cat", expected)
 
 
 def test_every_parameter_is_counted_once(tmp_path: Path) -> None:
