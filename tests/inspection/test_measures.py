@@ -21,6 +21,7 @@ from pellucid.inspection import sections
 from pellucid.inspection.examples import Sample, as_validated, attend, encode, look_at, visible
 from pellucid.inspection.inspect import _examples
 from pellucid.inspection.measures import (
+    HeadMeasures,
     distance,
     entropy,
     entropy_and_distance,
@@ -174,6 +175,21 @@ def test_a_text_that_was_to_be_restored_has_no_reference(objective: str, expecte
     monkeypatch.setattr("pellucid.inspection.inspect.first_pairs", lambda *asked: sample)
     (example,), _ = _examples(run, [], lambda said: None)
     assert (example.source, example.reference) == ("a cat", expected)
+
+
+def test_a_decoder_counts_distance_from_the_token_read_last_and_says_so(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path)
+    name = "decoder.layers.0.self_attention"
+    rows, columns = look_at(run, "a cat", None).sides(name)
+    assert columns == ("‹start›", *rows[:-1])  # so that a row's own column is the token before it
+    own = {one: torch.eye(3).expand(3, 3, 3) for one in attentions(run.model)}
+    monkeypatch.setattr("pellucid.inspection.measures.attend", lambda *asked: own)
+    bits, tokens = entropy_and_distance(run, encode(run, PAIRS[:1]))
+    assert tokens.values[tokens.rows.index(name)].tolist() == [0, 0, 0]
+    measured = HeadMeasures(bits, tokens, bits, 0.0)
+    told = sections.heads(measured, "", sections.unit_of(run), lambda name, png, points: png)
+    assert "The decoder&#x27;s self-attention counts from the token that was read last" in told.body
 
 
 def test_every_parameter_is_counted_once(tmp_path: Path) -> None:

@@ -87,8 +87,10 @@ CHINESE = {
     "over 2ⁿ tokens.":
         "一个头的权重的熵，对所有查询取平均。0 比特：全部集中于一个词元；n 比特：相当于均匀分布在 2ⁿ 个词元上。",
     "Distance between a token and the tokens it attends to, weighted by attention and averaged; in cross-attention "
-    "between a position of the target and one of the source.":
-        "词元与它所关注的词元之间的距离，按注意力加权后取平均；在交叉注意力中，是目标位置与源位置之间的距离。",
+    "between a position of the target and one of the source. The decoder's self-attention counts from the token that "
+    "was read last, which stands before the one that is written.":
+        "词元与它所关注的词元之间的距离，按注意力加权后取平均；在交叉注意力中，是目标位置与源位置之间的距离。"
+        "解码器的自注意力从最后读入的词元算起，即正要写出的词元之前的那一个。",
     "The loss of the whole model is {loss:.3f} {unit}. Each number is what leaving out one head adds to that, in bold "
     "where it is more than two standard errors from 0. Nothing is trained again: this says what the model relies on, "
     "not what it could do without.":

@@ -102,7 +102,8 @@ def heads(measured: HeadMeasures | None, about: str, unit: str, save: Save) -> S
         png = figures.head_table(measured.distance, drawn("Mean attention distance"), drawn("tokens"))
         body += picture(save("head-distance", png, of_heads(measured.distance)), told(
             "Distance between a token and the tokens it attends to, weighted by attention and averaged; in "
-            "cross-attention between a position of the target and one of the source."))
+            "cross-attention between a position of the target and one of the source. The decoder's self-attention "
+            "counts from the token that was read last, which stands before the one that is written."))
         title = drawn("Head importance: increase of the loss without the head")
         png = figures.head_table(measured.importance, title, drawn(unit), signed=True)
         body += picture(save("head-importance", png, of_heads(measured.importance)), told(
