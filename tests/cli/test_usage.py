@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -188,3 +189,15 @@ def test_standard_output_on_a_full_disk() -> None:
     clean(done)
     assert done.returncode == 74
     assert "No space left" in done.stderr
+
+
+@pytest.mark.parametrize(("given", "spins"), [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"),
+                                              ({"OMP_WAIT_POLICY": "active"}, "30000000000")])
+def test_threads_that_wait_leave_the_processor_soon(tmp_path: Path, given: dict[str, str], spins: str) -> None:
+    run, text = Path(__file__).parents[1] / "runs" / "kept" / "0.1.0" / "run", tmp_path / "text"
+    text.write_text("the cat\n")
+    own = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = shell(f"pellucid score {run} --source {text} --target {text}",
+                 env=own | given | {"OMP_DISPLAY_ENV": "verbose"})
+    assert f"GOMP_SPINCOUNT = '{spins}'" in done.stderr  # as libgomp says where it begins
+    assert done.returncode == 0

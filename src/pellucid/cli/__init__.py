@@ -36,6 +36,8 @@ VERBS = {
 }
 _MODULES = {"translate": "generate", "import": "import_"}  # where it is not the verb's own name
 _TRAINING = ("train", "demo", "plan")  # or measuring what it takes
+_WAITING = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}  # how torch's threads wait for each other: whoever has set one decides
+_SPINS = "10000"  # tens of microseconds; of itself milliseconds, in which a late one waits for the processor they hold
 _SELDOM = (20_000, 50, 100)  # objects: what is imported is no garbage, and to look through it took a tenth of a start
 _FLAGS = {
     "--version": "print the version",
@@ -56,6 +58,8 @@ _STEPS = {
 def program() -> int:
     """What is typed in a terminal: a process of its own, which training may start anew."""
     atexit.register(gc.freeze)  # to look for cycles at its end takes a fifth of torch's import
+    if not _WAITING & set(os.environ):
+        os.environ["GOMP_SPINCOUNT"] = _SPINS
     words = sys.argv[1:]
     if words and words[0] in _TRAINING and not {"-h", "--help"} & set(words):
         from pellucid.kernels.allocator import start_anew
