@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from pellucid.cli import main
 from pellucid.config import TrainConfig
 from pellucid.config.mapping import to_mapping
 from pellucid.errors import ConfigError
+from pellucid.train import loop
 from pellucid.train.journal import Reporter, read_metrics
 from pellucid.train.parallel import check_world
 from pellucid.train.stopping import stop_on_signals
@@ -212,6 +214,16 @@ def test_a_rank_that_is_killed_and_a_stop_change_no_bit(start: Any, tmp_path: Pa
     os.kill(children(process.pid)[1], signal.SIGKILL)
     told = process.communicate(timeout=240)[1]
     assert weights(tmp_path / "other") == weights(tmp_path / "whole"), told
+
+
+@forks
+def test_ranks_save_by_the_clock_together() -> None:
+    def task(world: World) -> str:
+        saved = time.monotonic() - (loop.SAVED_EACH if world.rank == 1 else 0)
+        session: Any = SimpleNamespace(learner=SimpleNamespace(world=world), saved=saved)
+        return str(loop.is_late(session))
+
+    assert in_world(2, task) == ["True", "True"]
 
 
 @forks
