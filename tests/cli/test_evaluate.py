@@ -128,7 +128,7 @@ def test_two_runs_are_compared(cli: Any, run: Path, copy: Path) -> None:
         assert (one["a"], one["b"], one["difference"], one["p"]) == (str(run), str(copy), 0, 1)
         low, high = one["interval"]  # other sentences could tell the runs apart, if not their likelihoods
         assert low == -high
-        assert (high == 0) == (one["score"] in ("ter", "perplexity"))
+        assert (high == 0) == (one["score"] == "perplexity")
         assert one["p_randomisation"] == 1
         assert one["p_holm"] == (1 if one["score"] == "exact" else None)  # the others are exploratory
     (detail,) = found["differences"]

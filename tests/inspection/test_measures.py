@@ -169,8 +169,9 @@ def test_heads_are_measured_on_what_a_validation_reads(tmp_path: Path) -> None:
 def test_a_text_that_was_to_be_restored_has_no_reference(objective: str, expected: str | None, tmp_path: Path,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_run(tmp_path)
-    data = dataclasses.replace(made.config.data, objective=objective)
-    run = Run(tmp_path, dataclasses.replace(made.config, data=data), made.tokenizers, made.model)
+    config = dataclasses.replace(made.config, data=dataclasses.replace(made.config.data, objective=objective),
+                                 tokenizer=dataclasses.replace(made.config.tokenizer, sentinels=100))
+    run = Run(tmp_path, config, made.tokenizers, made.model)
     sample = Sample("test", (("a cat", "un chat"),))
     monkeypatch.setattr("pellucid.inspection.inspect.first_pairs", lambda *asked: sample)
     (example,), _ = _examples(run, [], lambda said: None)

@@ -160,8 +160,10 @@ def test_what_is_looked_into_is_what_was_written_token_by_token(visit: Open, set
     page, asked = settled(visit({"text": "x"})), []
     page.on("request", lambda one: asked.append(one.post_data_json) if one.url.endswith(
         ("/v1/attention", "/v1/contributions")) else None)
-    found = answer_of(page, "/v1/trace", lambda: page.fill("#text", "who is old ?"))
+    with page.expect_response(lambda one: one.url.endswith("/v1/trace") and one.json()["run"] == "one") as told:
+        page.fill("#text", "who is old ?")  # of which the other run's is asked, too
     settled(page)
+    found = told.value.json()
     best = found["finished"][found["order"][0]]
     assert [one["output"] for one in asked if one["text"] == "who is old ?"] == 2 * [best["token_ids"]]
     shown = page.locator("#lines .query").all_text_contents()

@@ -58,8 +58,9 @@ function trouble(section, text) {
   if (box.textContent !== text) box.textContent = text;
 }
 
-// Whether there is something to look into: it may have gone since that was asked for.
-export const hasOutput = () => (isClassifier() ? Boolean(state.text.trim()) : view.trace !== null);
+// Whether there is something to look into: it may have gone, or be of another text, since that was asked for.
+export const hasOutput = () => (isClassifier() ? Boolean(state.text.trim())
+  : view.trace?.source === state.text && view.trace.run === state.run);
 
 // What the model wrote, token by token: its text may be divided otherwise, and has no end where it was cut. A
 // classifier writes nothing.
