@@ -9,10 +9,9 @@ import pytest
 
 from pellucid.errors import ConfigError, DataError
 from pellucid.retrieve.index import build_index, open_index
+from pellucid.retrieve.qdrant import Collection, write_collection
 
 qdrant_client = pytest.importorskip("qdrant_client")
-
-from pellucid.retrieve.qdrant import Collection, _vector, write_collection  # noqa: E402
 
 TEXTS = {"a": "猫在睡觉。狗在叫。", "b": "The cat of Dr. Who is asleep. The dog barks.", "c": "天地玄黃，宇宙洪荒。",
          "d": "A dog and a cat, and another dog."}
@@ -108,13 +107,10 @@ def test_an_alias_of_somebody_elses_is_left_alone(collection: Collection, data: 
 
 def test_what_somebody_else_has_put_in_is_no_passage(collection: Collection) -> None:
     """Others call such a vector bm25, too."""
-    models, client = qdrant_client.models, collection.client
-    client.create_collection("theirs", vectors_config={}, sparse_vectors_config={"bm25": models.SparseVectorParams()})
-    indices, values = _vector("A cat.", 1.0)
-    vector = {"bm25": models.SparseVector(indices=indices, values=values)}
-    client.upsert("theirs", [models.PointStruct(id=1, vector=vector, payload={"text": "A cat."})])
+    everything = qdrant_client.models.Filter(must=[])
+    collection.client.overwrite_payload(collection.name, {"text": "A cat."}, points=everything)
     with pytest.raises(ConfigError, match="no passages"):
-        Collection(client, "theirs").search("cat")
+        collection.search("cat")
 
 
 def test_what_cannot_be(collection: Collection, data: str) -> None:
