@@ -4,15 +4,16 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from random import Random
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pellucid.data.corpus import Corpus, Sequences
+from pellucid.data.encoding import Report
+from pellucid.data.examples import validation_examples
 from pellucid.data.source_ids import shorten, source_ids
-from pellucid.data.span_corruption import corrupt_rows
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.interface import BOS, EOS, UNK, Tokenizer
 from pellucid.errors import UserError
@@ -118,8 +119,10 @@ def as_validated(run: Run, pairs: Sequence[tuple[str, str]]) -> list[tuple[Ids, 
     found = encode(run, pairs)
     if run.config.data.objective != "span_corruption":
         return found
-    rows = corrupt_rows([source.tolist() for source, _ in found], [], Random("0 0 0"))  # see data/examples.py
-    return [(np.asarray(left, dtype=np.int32), np.asarray(lost, dtype=np.int32)) for left, lost in zip(*rows)]
+    texts = Sequences(np.concatenate([ids for ids, _ in found]), np.cumsum([0, *(len(ids) for ids, _ in found)]))
+    made = validation_examples(Corpus(texts, texts, Report(len(found), len(found), 0, 0, 0, 0)), run.config)
+    return [(np.asarray(made.source[i], dtype=np.int32), np.asarray(made.target[i], dtype=np.int32))
+            for i in range(len(found))]
 
 
 def attend(run: Run, source: Ids, target: Ids) -> dict[str, Tensor]:
