@@ -47,6 +47,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if not hasattr(item, "callspec") or not compiled_fp64 <= item.callspec.params.items()]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """These matrices are tiny: threads would only wait for each other. Whichever the test before has left in use."""
+    import torch
+
+    if torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[None]:
     """A test that hangs fails and is named."""
@@ -60,17 +69,6 @@ def in_english() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PELLUCID_LANG", "en")
         yield
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """These matrices are tiny: threads would only wait for each other."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True, scope="module")

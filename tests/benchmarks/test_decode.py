@@ -32,8 +32,14 @@ NEEDS = {"ctranslate2": ["ctranslate2"], "transformers": ["transformers"], "pell
 FP32 = {"ctranslate2": "float32 1x1", "transformers": "fp32", "pellucid": "plain fp32", "joeynmt": "fp32"}
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the systems that take as many as the benchmark has."""
+    monkeypatch.setattr(decoders, "THREADS", 1)
+
+
 @functools.cache
-def trained(residual: str, position: str = "sinusoidal") -> Case:
+def trained(residual: str, position: str) -> Case:
     """A model too small for any measurement, after a little schooling in copying: it ends its outputs."""
     sizes = {**asdict(TINY), "residual": residual, "position": position}
     torch.manual_seed(0)
@@ -54,7 +60,7 @@ def trained(residual: str, position: str = "sinusoidal") -> Case:
 @pytest.fixture
 def case() -> Case:
     """The post-norm one."""
-    return trained("post")
+    return trained("post", "sinusoidal")
 
 
 def prepared(case: Case, job: Job, folder: Path, system: str) -> decoders.Decode:
