@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -23,6 +24,9 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
     room = os.statvfs(MEMORY)
     if room.f_bavail * room.f_frsize > 2**31 and not room.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)  # the smallest run flushes ninety files to the disk
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes are started that import the same modules
+sys.dont_write_bytecode = False
 
 if "PELLUCID_WAY" not in os.environ:  # which has a profile of its own, see kernels/ways.py
     settings.register_profile("untimed", deadline=None)  # other work on the machine makes nothing false
