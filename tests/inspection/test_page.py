@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from pellucid.inspection.measures import HeadTable
 from pellucid.inspection.page import Section, page
 from pellucid.inspection.position_figures import bias_curves, bias_matrices
 from pellucid.inspection.sections import attention
+from pellucid.inspection.weight_figures import sizes
+from pellucid.inspection.weights import Matrices
 
 ODD = '<script>alert("1")</script> & \x00 \ud800 $x_ 猫'
 
@@ -132,6 +135,21 @@ def test_a_logarithmic_scale_can_be_read(values: list[float]) -> None:
     assert 2 <= sum(low <= tick <= high for tick in locator.tick_values(low, high)) <= 12
 
 
+def test_the_numbers_below_a_logarithmic_axis_do_not_lie_upon_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr("pellucid.inspection.weight_figures.as_png", figures.append)
+    parts = {f"encoder.layers.{i}": f"encoder layer {i + 1}" for i in range(2)}
+    matrices = [Matrices(part, "attention", 0.1, torch.zeros(120)) for part in parts]
+    sizes(matrices, {"encoder.layers.0": (0.0018, 0.2, 1.7)}, parts)
+    figures[0].draw_without_rendering()
+    for axes in figures[0].axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        low, high = axes.get_xlim()
+        shown = [box for box, tick in zip(boxes, axes.get_xticks(), strict=True) if low <= tick <= high]
+        assert len(shown) >= 2
+        assert [a for a, b in pairwise(shown) if a.overlaps(b)] == []
+
+
 def is_png(data: bytes) -> bool:
     return data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) > 3000
 
@@ -184,12 +202,12 @@ def test_training_with_and_without_the_flow(steps: list[int]) -> None:
     norms = {"source_embedding": 1.0, "encoder.layers.0": 0.5}
     with_flow = [event(step, gradient_norms=norms) for step in steps]
     assert is_png(training_curves(with_flow, "nats"))
-    drawn = flow(with_flow, "gradient_norms", "title", "norm")
+    drawn = flow(with_flow, "gradient_norms", "title", "norm", {})
     assert drawn is not None
     assert is_png(drawn)
-    assert flow([event(step) for step in steps], "gradient_norms", "title", "norm") is None
-    assert flow([event(1, gradient_norms={"a": 0.0})], "gradient_norms", "title", "norm") is None
-    assert flow([event(1), *with_flow], "gradient_norms", "title", "norm") is not None  # recorded from some step on
+    assert flow([event(step) for step in steps], "gradient_norms", "title", "norm", {}) is None
+    assert flow([event(1, gradient_norms={"a": 0.0})], "gradient_norms", "title", "norm", {}) is None
+    assert flow([event(1), *with_flow], "gradient_norms", "title", "norm", {}) is not None  # recorded from some step on
 
 
 def test_scores_of_validations_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,5 +231,5 @@ def test_metrics_of_any_kind_are_drawn_as_far_as_they_are_numbers() -> None:
     assert is_png(training_curves(odd, "nats"))
     assert list(training_points(odd).rows) == [
         ("train", "loss", 2, 1.0), ("train", "learning_rate", 1, 0.1), ("train", "gradient_norm", 2, 1.0)]
-    assert flow(odd, "gradient_norms", "title", "norm") is None
-    assert flow(odd, "update_ratios", "title", "norm") is None
+    assert flow(odd, "gradient_norms", "title", "norm", {}) is None
+    assert flow(odd, "update_ratios", "title", "norm", {}) is None

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple
+from dataclasses import astuple, replace
+from typing import Any
 
 import pytest
 import torch
 
 from pellucid.config import ModelConfig
+from pellucid.inspection.curves import flow
 from pellucid.inspection.points import as_csv
+from pellucid.inspection.weight_figures import hills, sizes
 from pellucid.inspection.weight_section import gradient_ranges
-from pellucid.inspection.weights import as_points, by_part, histograms, statistics, together, weights_of
+from pellucid.inspection.weights import (
+    as_points,
+    by_part,
+    drawn_parts,
+    histograms,
+    statistics,
+    together,
+    weights_of,
+)
 from pellucid.model.build import build
 from pellucid.train.flow import part_of
 
@@ -88,6 +99,27 @@ def test_the_histograms_hold_matrices_alone_by_the_parts_that_gradients_have() -
     assert first.size == pytest.approx(float(whole.square().mean().sqrt()))
     within = (whole >= edges[60]) & (whole < edges[61])
     assert float(first.shares[60]) == pytest.approx(float(within.double().mean()), abs=1e-6)
+
+
+@pytest.mark.parametrize(("shared", "tied", "expected"), [
+    (True, True, ["embedding = output projection"]),
+    (False, True, ["source embedding", "target embedding = output projection"]),
+    (False, False, ["source embedding", "target embedding", "output projection"])])
+def test_a_matrix_is_drawn_with_all_that_it_serves(shared: bool, tied: bool, expected: list[str],
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Any] = []
+    for place in ("weight_figures", "curves"):
+        monkeypatch.setattr(f"pellucid.inspection.{place}.as_png", figures.append)
+    made = build(replace(MODEL, tie_embeddings=tied), 20, 20, shared=shared)
+    names, (edges, matrices) = drawn_parts(made), histograms(made)
+    hills(edges, matrices, names)
+    sizes(matrices, {}, names)
+    norms = {part_of(name): 1.0 for name, _ in made.named_parameters()}
+    flow([{"event": "train", "step": 1, "gradient_norms": norms}], "gradient_norms", "title", "unit", names)
+    for figure in figures:
+        drawn = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        assert [name for name in drawn if " layer " not in name and "norm" not in name] == expected
+        assert {"encoder layer 1", "encoder layer 2", "decoder layer 1"} < set(drawn)
 
 
 def test_gradients_lie_between_their_percentiles() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pellucid.inspection.points import Points
@@ -101,9 +101,9 @@ def _flow_rows(events: Events, key: str) -> Iterator[tuple[object, ...]]:
         yield from ((step, part, value) for part, value in values.items())
 
 
-def flow(events: Events, key: str, title: str, unit: str) -> bytes | None:
+def flow(events: Events, key: str, title: str, unit: str, names: Mapping[str, str]) -> bytes | None:
     """`key` of every part over the updates, as a PNG: a row a part, in the order of the model, grey where it is 0; None
-    where the metrics have no such record."""
+    where the metrics have no such record. `names` are those of the parts that the model has."""
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
     from numpy import asarray, nan
@@ -122,7 +122,8 @@ def flow(events: Events, key: str, title: str, unit: str) -> bytes | None:
         edges = [steps[0] - (steps[1] - steps[0] if len(steps) > 1 else 1), *steps]
         image = axes.pcolormesh(edges, range(len(parts) + 1), values, cmap=SEQUENTIAL, norm=LogNorm(low, high))
         axes.set_facecolor("#cccccc")
-        axes.set_yticks([i + 0.5 for i in range(len(parts))], [drawn_name(spoken(part)) for part in parts])
+        axes.set_yticks([i + 0.5 for i in range(len(parts))],
+                        [drawn_name(names.get(part) or spoken(part)) for part in parts])
         axes.invert_yaxis()
         axes.tick_params(axis="y", length=0)
         axes.set(title=title, xlabel=drawn("update"), xlim=(edges[0], edges[-1]))

@@ -18,6 +18,7 @@ from pellucid.inspection.points import grid, of_attention, of_heads
 from pellucid.inspection.record import spoken
 from pellucid.inspection.shapes import ModuleCall
 from pellucid.inspection.style import drawn, drawn_name
+from pellucid.inspection.weights import drawn_parts
 from pellucid.model.classifier import Classifier
 from pellucid.runs.run import Run
 from pellucid.runs.scored import scores_in_use
@@ -125,10 +126,11 @@ def training(run: Run, events: Events, damage: str, save: Save) -> Section:
             "There is no metrics.jsonl with training steps in this run folder, so there are no curves.")))
     body = picture(save("training", training_curves(events, unit_of(run)), training_points(events)), told(
         "Loss, learning rate and gradient norm over training, and the scores of the validations where there are some."))
+    names = drawn_parts(run.model)
     norms = flow(events, "gradient_norms", drawn("Gradient norm of each part, before clipping"),
-                 drawn("‖g‖₂, logarithmic"))
+                 drawn("‖g‖₂, logarithmic"), names)
     ratios = flow(events, "update_ratios", drawn("Update-to-weight ratio of each part"),
-                  drawn("‖Δw‖₂ / ‖w‖₂, logarithmic"))
+                  drawn("‖Δw‖₂ / ‖w‖₂, logarithmic"), names)
     if norms is None or ratios is None:
         body += paragraph(told("Gradient norms and update ratios by part were not recorded when this run was trained."))
         return Section("training", title, lead, body)

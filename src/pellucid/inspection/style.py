@@ -69,21 +69,24 @@ def _is_chinese(label: str) -> bool:
     return 2 * sum(columns(character) == 2 for character in label) > len(label)
 
 
-def log_scale(values: Sequence[float]) -> tuple[float, float, LogLocator]:
+def log_scale(values: Sequence[float], most: int = 9) -> tuple[float, float, LogLocator]:
     """Lowest and highest end of a logarithmic scale for positive values, and its ticks: wide enough for two of 1, 2, 5,
-    10, …, so that it can be read however little the values differ."""
+    10, …, so that it can be read however little the values differ; and about `most` of them, unless the powers of 10
+    are more."""
     from matplotlib.ticker import LogLocator
 
     low, high = min(values), max(values)
     margin = math.sqrt(max(1.4, 6.3 * low / high))
-    return low / margin, high * margin, LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,))
+    decades = math.log10(high / low)
+    subs = next((one for one in ((1.0, 2.0, 5.0), (1.0, 3.0)) if decades * len(one) <= most), (1.0,))
+    return low / margin, high * margin, LogLocator(subs=subs)
 
 
 def logarithmic(axes: Axes, way: Literal["x", "y"], values: Sequence[float]) -> None:
     """Gives axes a logarithmic scale, across ("x") or upwards, for those of the values that are above 0."""
     positive = [value for value in values if value > 0]
     if positive:
-        low, high, ticks = log_scale(positive)
+        low, high, ticks = log_scale(positive, 5 if way == "x" else 9)  # numbers beside one another take more room
         axes.set(**{f"{way}scale": "log", f"{way}lim": (low, high)})
         axis = axes.xaxis if way == "x" else axes.yaxis
         axis.set_major_locator(ticks)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from pellucid.inspection.record import spoken
 from pellucid.inspection.style import COLOURS, as_png, drawing, drawn, drawn_name, logarithmic
 from pellucid.inspection.weights import KINDS, Matrices
 
@@ -19,8 +18,9 @@ _HILL, _ROW = 0.42, 0.3  # inches
 Range = tuple[float, float, float]  # the 10th percentile, the median, the 90th
 
 
-def hills(edges: Tensor, matrices: Sequence[Matrices]) -> bytes:
-    """A row a part, in it a hill for each kind of matrix: the histogram of its weights, each of the same area."""
+def hills(edges: Tensor, matrices: Sequence[Matrices], names: Mapping[str, str]) -> bytes:
+    """A row a part, in it a hill for each kind of matrix: the histogram of its weights, each of the same area. `names`
+    are those of the parts."""
     from matplotlib.figure import Figure
 
     parts = list(dict.fromkeys(one.part for one in matrices))
@@ -34,7 +34,7 @@ def hills(edges: Tensor, matrices: Sequence[Matrices]) -> bytes:
             curve, colour = row - scale * one.shares.numpy(), COLOURS[KINDS.index(one.kind)]
             axes.fill_between(middles, row, curve, color=colour, alpha=0.2, linewidth=0, zorder=2 * row)
             axes.plot(middles, curve, color=colour, linewidth=1.1, zorder=2 * row + 1)
-        _rows(axes, parts, _HIGH)
+        _rows(axes, [names[part] for part in parts], _HIGH)
         axes.axvline(0, color="#00000033", linewidth=0.8)
         axes.set(title=drawn("Distribution of the weights, by part"), xlabel=drawn("weight"),
                  xlim=(float(edges[0]), float(edges[-1])))
@@ -42,8 +42,9 @@ def hills(edges: Tensor, matrices: Sequence[Matrices]) -> bytes:
         return as_png(figure)
 
 
-def sizes(matrices: Sequence[Matrices], gradients: Mapping[str, Range]) -> bytes:
-    """The root mean square of each part's matrices; beside it the norm of its gradient, where that is known."""
+def sizes(matrices: Sequence[Matrices], gradients: Mapping[str, Range], names: Mapping[str, str]) -> bytes:
+    """The root mean square of each part's matrices; beside it the norm of its gradient, where that is known. `names`
+    are those of the parts."""
     from matplotlib.figure import Figure
 
     parts = list(dict.fromkeys(one.part for one in matrices))
@@ -52,7 +53,7 @@ def sizes(matrices: Sequence[Matrices], gradients: Mapping[str, Range]) -> bytes
         axes = figure.subplots(1, 2 if gradients else 1, sharey=True, squeeze=False)[0]
         for one in matrices:
             axes[0].plot(one.size, parts.index(one.part), "o", color=COLOURS[KINDS.index(one.kind)], markersize=6)
-        _rows(axes[0], parts, 0.5)
+        _rows(axes[0], [names[part] for part in parts], 0.5)
         logarithmic(axes[0], "x", [one.size for one in matrices])
         axes[0].set(title=drawn("Size of the weights"), xlabel=drawn("root mean square, logarithmic"))
         _kinds(axes[0], matrices)
@@ -70,10 +71,10 @@ def sizes(matrices: Sequence[Matrices], gradients: Mapping[str, Range]) -> bytes
         return as_png(figure)
 
 
-def _rows(axes: Axes, parts: Sequence[str], above: float) -> None:
+def _rows(axes: Axes, names: Sequence[str], above: float) -> None:
     """The names of the parts, the first one at the top."""
-    axes.set_yticks(range(len(parts)), [drawn_name(spoken(part)) for part in parts])
-    axes.set_ylim(len(parts) - 0.5, -above)
+    axes.set_yticks(range(len(names)), [drawn_name(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -above)
     axes.tick_params(axis="y", length=0)
 
 

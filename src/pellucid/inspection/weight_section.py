@@ -15,6 +15,7 @@ from pellucid.inspection.weights import (
     Statistics,
     Weights,
     by_part,
+    drawn_parts,
     histogram_rows,
     histograms,
     weights_of,
@@ -26,15 +27,15 @@ def weights(run: Run, events: Events, save: Save) -> tuple[Section, list[Weights
     """How the weights are spread, how large they are beside their gradients, and all that is told of each parameter;
     with these numbers themselves."""
     found = weights_of(run.model)
-    edges, matrices = histograms(run.model)
+    (edges, matrices), names = histograms(run.model), drawn_parts(run.model)
     body = ""
     if matrices:
         points = Points(("part", "kind", "from", "to", "share"), histogram_rows(edges, matrices))
-        body += picture(save("weights", hills(edges, matrices), points), told(
+        body += picture(save("weights", hills(edges, matrices, names), points), told(
             "The matrices of each part: how many of their weights have which value; all hills have the same area. "
             "Narrow hills are small weights, a spike at 0 is weights that do nothing. Biases and gains are left out."))
         gradients = gradient_ranges(events)
-        body += picture(save("weight-sizes", sizes(matrices, gradients), _sizes(matrices, gradients)), told(
+        body += picture(save("weight-sizes", sizes(matrices, gradients, names), _sizes(matrices, gradients)), told(
             "How large the weights of a part are, and beside it how strongly the loss pulled at the part during "
             "training. Layers that differ much from their neighbours are worth a look."))
     body += f"<h3>{text(told('By part'))}</h3>\n{_parts(found)}"

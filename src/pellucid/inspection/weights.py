@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pellucid.inspection.measures import part_named, tensors_of
 from pellucid.inspection.points import Points
+from pellucid.inspection.record import spoken
 from pellucid.train.flow import part_of
 
 NEAR = 0.01  # of its parameter's root mean square: a weight no larger is near 0
@@ -146,6 +147,13 @@ def _kind(name: str) -> str:
     words = name.split(".")
     return ("other" if "position" in words else "attention" if any(word.endswith("attention") for word in words)
             else "feed-forward" if "feed_forward" in words else "other")
+
+
+def drawn_parts(model: nn.Module) -> dict[str, str]:
+    """How pictures name the parts that gradients are told by (`train.flow.part_of`): each with all that it serves."""
+    return {part_of(names[0]): spoken(part_of(names[0])) if names[0].split(".")[1] == "layers" else
+            part_named(names).replace("source embedding = target embedding", "embedding")
+            for names, _ in tensors_of(model)}
 
 
 def histogram_rows(edges: Tensor, matrices: Sequence[Matrices]) -> Iterator[tuple[object, ...]]:
