@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from pellucid.errors import CheckpointError, NumericalError, OutputError
@@ -104,6 +105,13 @@ def test_the_loss_curve_is_a_picture_with_and_without_points(tmp_path: Path) -> 
         draw_loss_curve(some, path)
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         assert path.stat().st_size > 5000
+
+
+def test_the_loss_curve_of_any_task_has_its_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
+    draw_loss_curve([{"event": "train", "step": 1, "loss": 3.0}], tmp_path / "loss.png")
+    assert figures[0].axes[0].get_ylabel() == "loss (nats per target)"  # a classifier has no tokens to write
 
 
 @pytest.mark.parametrize("losses", [(8.0, 2.5), (3e-7, 1e-7), (2.300051, 2.300052), (12345.67, 12345.68), (3e5, 9e5),
