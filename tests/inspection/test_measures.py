@@ -214,9 +214,10 @@ def test_shapes_are_told_in_order_and_nested(tmp_path: Path) -> None:
     assert told["encoder layer 2"].depth == told["encoder"].depth + 1
     assert steps[-1].output == (1, 4, run.tokenizers.target.size)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in run.model.modules())
-    assert "3 heads of width 4." in sections.shapes(steps, run).lead
-    wide = make_run(tmp_path, d_head=6)
-    assert "3 heads of width 6." in sections.shapes(shapes(wide, source, target), wide).lead
+    for parts, widths in (({}, "4 and values 4."), ({"d_head": 6}, "6 and values 6."),
+                          ({"d_head": 6, "d_key": 8}, "8 and values 6.")):
+        made = make_run(tmp_path, **parts)
+        assert f"3 heads; of a head, queries and keys have width {widths}" in sections.shapes(steps, made).lead
 
 
 def test_positions_as_the_schemes_define_them(tmp_path: Path) -> None:

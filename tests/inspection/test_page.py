@@ -84,6 +84,19 @@ def test_rows_are_read_in_the_encoder_alone_also_where_what_is_written_is_what_w
     assert [one for one in said if one.startswith("while")] == [when]
 
 
+@pytest.mark.parametrize(("read", "written", "expected"), [
+    (48, 48, "Decoder layer 1, cross-attention"),
+    (50, 20, "Decoder layer 1, cross-attention: the first 20 of 20 rows, the first 48 of 50 columns")])
+def test_a_map_that_is_cut_says_so_where_it_is_drawn(read: int, written: int, expected: str,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    sheets: list[Any] = []
+    monkeypatch.setattr("pellucid.inspection.figures.as_sheet_png", lambda sheet: sheets.append(sheet) or b"")
+    tokens = [tuple(map(str, range(count))) for count in (read, written)]
+    weights = {"decoder.layers.0.cross_attention": torch.zeros(1, written, read)}
+    attention([Example("", "", None, tokens[0], tokens[1], tokens[1], weights, {})], "", lambda name, png, points: png)
+    assert expected in [label.get_text() for label in sheets[0].texts]
+
+
 @pytest.mark.parametrize(("text", "written", "degrees"), [
     ("步长", "步\n长", 0), ("‖g‖₂，对数刻度", "‖g‖₂\n对\n数\n刻\n度", 0), ("step size", "step size", 90)])
 def test_no_axis_has_chinese_on_its_side(text: str, written: str, degrees: float) -> None:

@@ -75,6 +75,8 @@ CHINESE = {
     "the first {most} of {read} tokens read": "读入的 {read} 个词元中的前 {most} 个",
     "the first {most} of {read} tokens read and of {written} written":
         "读入的 {read} 个与写出的 {written} 个词元中，各取前 {most} 个",
+    ": the first {rows} of {queries} rows, the first {columns} of {keys} columns":
+        "：{queries} 行中的前 {rows} 行，{keys} 列中的前 {columns} 列",
     "attends to": "关注", "while reading": "读入时", "while writing": "写出时",
     # heads
     "Heads": "头", "head": "头", "bits": "比特", "tokens": "词元",
@@ -146,10 +148,11 @@ CHINESE = {
         "（Roy and Vetterli 2007）。",
     # shapes
     "Shapes": "形状", "step": "步骤", "class": "类", "in": "输入", "out": "输出",
-    "The first sentence as a batch of 1, with D = {d_model} and {heads} heads of width {width}. Attention takes "
-    "queries, keys and values as [batch, heads, tokens, width], and a bias where the positions add one.":
-        "第一个句子，批大小为 1，D = {d_model}，{heads} 个宽度为 {width} 的头。注意力的查询、键和值的形状是"
-        "[批，头，词元，宽度]；位置方案若加偏置，则另有一个偏置。",
+    "The first sentence as a batch of 1, with D = {d_model} and {heads} heads; of a head, queries and keys have width "
+    "{key} and values {width}. Attention takes them as [batch, heads, tokens, width], and a bias where the positions "
+    "add one.":
+        "第一个句子，批大小为 1，D = {d_model}，{heads} 个头；每个头的查询和键宽 {key}，值宽 {width}。"
+        "它们进入注意力时的形状是[批，头，词元，宽度]；位置方案若加偏置，则另有一个偏置。",
     # confusion
     "Confusion": "混淆矩阵", "predicted": "预测", "true": "真实", "% of the true label": "占真实标签的 %",
     "Which labels are taken for which: rows are the true labels, columns the predicted ones.":

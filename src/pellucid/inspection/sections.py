@@ -66,7 +66,7 @@ def _told(example: Example) -> str:
     facts += [(told("reference"), example.reference)] if example.reference is not None else []
     likely = sorted(example.probabilities.items(), key=lambda item: -item[1])[:5]
     facts += [(told("probabilities"),
-               ", ".join(f"{label} {100 * share:.1f} %" for label, share in likely))] if likely else []
+               ", ".join(f"{label}: {100 * share:.1f} %" for label, share in likely))] if likely else []
     if max(len(example.source_tokens), len(example.written)) > MOST_TOKENS:
         shown = told("the first {most} of {read} tokens read and of {written} written" if example.written else
                      "the first {most} of {read} tokens read")
@@ -78,9 +78,13 @@ def _told(example: Example) -> str:
 def _layer(example: Example, name: str, number: int, save: Save) -> str:
     rows, columns = (side[:MOST_TOKENS] for side in example.sides(name))
     weights = example.attention[name][:, : len(rows), : len(columns)]
-    heads = range(1, len(weights) + 1)
+    heads, title = range(1, len(weights) + 1), _capital(drawn_name(spoken(name)))
+    if weights.shape != example.attention[name].shape:
+        title += drawn(": the first {rows} of {queries} rows, the first {columns} of {keys} columns").format(
+            rows=len(rows), columns=len(columns), queries=example.attention[name].shape[1],
+            keys=example.attention[name].shape[2])
     png = figures.attention_maps(list(weights), rows, columns, [drawn("head {number}").format(number=i) for i in heads],
-                                 _capital(drawn_name(spoken(name))), kind_of(name) == "encoder")
+                                 title, kind_of(name) == "encoder")
     save(f"attention-{number}-{name.replace('.', '-')}", png, of_attention(weights, rows, columns))
     maps = "".join(attention_map(matrix, rows, columns, told("head {number}").format(number=i))
                    for matrix, i in zip(weights, heads, strict=True))
@@ -175,9 +179,11 @@ def shapes(calls: Sequence[ModuleCall], run: Run) -> Section:
                      f"{call.parameters:,}" if call.parameters else ""])
     model = run.config.model
     width = model.d_model // model.n_heads if model.d_head is None else model.d_head
-    lead = told("The first sentence as a batch of 1, with D = {d_model} and {heads} heads of width {width}. Attention "
-                "takes queries, keys and values as [batch, heads, tokens, width], and a bias where the positions add "
-                "one.").format(d_model=model.d_model, heads=model.n_heads, width=width)
+    key = width if model.d_key is None else model.d_key
+    lead = told("The first sentence as a batch of 1, with D = {d_model} and {heads} heads; of a head, queries and keys "
+                "have width {key} and values {width}. Attention takes them as [batch, heads, tokens, width], and a "
+                "bias where the positions add one.").format(
+                    d_model=model.d_model, heads=model.n_heads, key=key, width=width)
     head = [told("step"), told("class"), told("in"), told("out"), told("parameters")]
     return Section("shapes", told("Shapes"), lead, table(head, rows, numbers=(4,)))
 
