@@ -148,6 +148,8 @@ class Attention:
         source_tokens: what the encoder reads [S].  written: what the decoder writes [T].  read: what it has before it
             as it does [T]; both are empty for a classifier.
         attentions: of the whole model.
+        cut: tokens of the text that were left out, because the model takes no longer ones.  unknown: its parts that the
+            model does not know.
         output: a text; a label for a classifier.  log_probability: of the whole of it, in nats.
         without: heads that were switched off. output_without: what the model writes then, by its own search, or the
             label that it chooses; log_probability_without: that of `output` then. None where none was.
@@ -158,6 +160,8 @@ class Attention:
     read: tuple[str, ...]
     written: tuple[str, ...]
     attentions: tuple[Map, ...]
+    cut: int
+    unknown: tuple[str, ...]
     output: str
     log_probability: float
     without: tuple[Head, ...] = ()

@@ -48,7 +48,8 @@ def attention(run: Run, text: str, output: Output | None = None, without: Iterab
         return _of_classifier(run, run.model, source, output, heads)
     target = written(run, source) if output is None else write(run, output)
     maps = _maps(run, source.ids, target.ids)
-    found = Attention(source.names, target.read, target.names, maps, target.text, _log_probability(run, source, target))
+    found = Attention(source.names, target.read, target.names, maps, source.cut, source.unknown, target.text,
+                      _log_probability(run, source, target))
     if not heads:
         return found
     with switched_off(run, heads):
@@ -104,8 +105,8 @@ def _of_classifier(run: Run, model: Classifier, source: Reading, output: Output 
     probabilities = label_probabilities(run, model, source.ids)
     label, followed = chosen_label(probabilities, None), chosen_label(probabilities, output)
     maps = _maps(run, source.ids, np.zeros(0, dtype=np.int32))
-    found = Attention(source.names, (), (), maps, followed, math.log(probabilities[followed]), label=label,
-                      probabilities=probabilities)
+    found = Attention(source.names, (), (), maps, source.cut, source.unknown, followed,
+                      math.log(probabilities[followed]), label=label, probabilities=probabilities)
     if not heads:
         return found
     with switched_off(run, heads):

@@ -22,10 +22,13 @@ Output = str | Sequence[int]  # a text, or the ids of its tokens, eos last if it
 
 @dataclass(frozen=True)
 class Reading:
-    """A text as the encoder reads it: ids [S] and their names."""
+    """A text as the encoder reads it: ids [S] and their names; how many tokens of it are cut, and the parts of it that
+    the model does not know."""
 
     ids: Ids
     names: tuple[str, ...]
+    cut: int
+    unknown: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ def read(run: Run, text: str) -> Reading:
     ids = source_ids([text], run.tokenizers, run.config.task == "classification")[0]
     warn_of_cuts({0: len(ids)}, limit)
     cut = np.asarray(shorten(ids, limit), dtype=np.int32)
-    return Reading(cut, token_names(run.tokenizers.source, cut, run.tokenizers.source.unknown(text)))
+    unknown = tuple(run.tokenizers.source.unknown(text))
+    return Reading(cut, token_names(run.tokenizers.source, cut, unknown), len(ids) - len(cut), unknown)
 
 
 def write(run: Run, output: Output) -> Writing:

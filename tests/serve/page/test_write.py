@@ -260,12 +260,23 @@ def test_what_the_model_cannot_read_is_told(visit: Open, settled: Settled) -> No
     assert str(page.text_content("#unread")).strip() == ""
 
 
-def test_what_a_translator_cannot_read_is_not_told_of_a_classifier(visit: Open, settled: Settled) -> None:
+def test_a_classifier_tells_what_it_cannot_read_itself(visit: Open, settled: Settled) -> None:
     page = settled(visit({"text": "the xyzzy sleeps ."}))
-    assert "does not know xyzzy" in str(page.text_content("#unread"))
+    assert "does not know xyzzy, and" in str(page.text_content("#unread"))
     page.select_option("#run", "films")
     settled(page)
+    assert "does not know the · xyzzy · sleeps · ., and" in str(page.text_content("#unread"))
+    page.fill("#text", "what a bad film " * 10)
+    settled(page)
+    assert str(page.text_content("#unread")).strip() == (
+        "The text is too long for the model: its last 9 tokens are left out.")  # of 41, with the start
+    page.fill("#text", REFUSED)
+    settled(page)
     assert str(page.text_content("#unread")).strip() == ""
+    page.fill("#text", "what a good film")
+    settled(page)
+    assert str(page.text_content("#unread")).strip() == ""
+    page.fill("#text", "the xyzzy sleeps .")
     page.select_option("#run", "one")
     settled(page)
     assert "does not know xyzzy" in str(page.text_content("#unread"))

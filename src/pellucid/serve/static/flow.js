@@ -8,7 +8,7 @@ import {$, el, fill, later} from "./dom.js";
 import {look} from "./heads.js";
 import {showFinished, showLattice, showLegend} from "./lattice.js";
 import {METHODS, put, state} from "./state.js";
-import {showTokens} from "./tokens.js";
+import {showTokens, showUnread} from "./tokens.js";
 import {alpha, beam, best, hasOutput, isClassifier, isOwn, isReader, looked, ofText, peers, run, search, speakUp,
   trying, view} from "./view.js";
 import {languageName, say} from "./words.js";
@@ -39,7 +39,6 @@ export function clear() {
   Object.assign(view, {trace: null, attention: null, contributions: null, other: null, first: null, answer: null});
   blank("look");
   blank("from");
-  showFirst();
   $("fixed").hidden = true;
   return setOutput("");
 }
@@ -67,6 +66,7 @@ function blank(section) {
   if (view[key] && view[`${key}Of`] === ofText()) return;
   view[key] = null;
   for (const id of PICTURES[section]) fill($(id));
+  showFirst();
 }
 
 // The answer of a run that reads, once it has not been typed for a moment: each asks for its passages to be read.
@@ -94,11 +94,9 @@ async function first() {
 const isTraced = () => view.trace && view.trace.run === state.run && view.trace.source === state.text
   && view.trace.prefix === state.prefix && view.trace.beam_size === beam() && view.trace.length_penalty === alpha();
 
-// What the model could not read.
+// What the model could not read: a classifier says so with its attention.
 export function showFirst() {
-  const {unknown = [], cut = 0} = view.first || {};
-  $("unread").textContent = [unknown.length ? say("unknown", {words: unknown.join(" \u00b7 ")}) : "",
-    cut ? say("too-long", {count: cut}) : ""].join(" ");
+  showUnread((isClassifier() ? view.attention : view.first) || {});
 }
 
 async function trace() {

@@ -4,7 +4,7 @@ import {ask} from "./api.js";
 import {gainOf, isOff, showEffect, showHead, showHeads, strongest} from "./attention.js";
 import {$, change, el, fill, percent} from "./dom.js";
 import {put, state} from "./state.js";
-import {showLabels} from "./tokens.js";
+import {showLabels, showUnread} from "./tokens.js";
 import {hasOutput, isClassifier, looked, measured, ofText, speakUp, trying, view} from "./view.js";
 import {nameOf, say} from "./words.js";
 
@@ -37,6 +37,7 @@ export function showLook() {
   showRanked();
   if (isClassifier()) {
     showLabels(answer);
+    showUnread(answer);
     speakUp(say("said-label", {label: answer.label, share: percent(answer.probabilities[answer.label])}));
   }
 }

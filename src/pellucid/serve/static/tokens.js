@@ -39,6 +39,12 @@ function option(one, i, isChosen, force) {
     : el("button", about, ...parts);
 }
 
+// What of a text the model could not read.
+export function showUnread({unknown = [], cut = 0}) {
+  $("unread").textContent = [unknown.length ? say("unknown", {words: unknown.join(" \u00b7 ")}) : "",
+    cut ? say("too-long", {count: cut}) : ""].join(" ");
+}
+
 // The probabilities of a classifier's labels; beside them those with some heads off.
 export function showLabels(attention) {
   const {probabilities, probabilities_without: without} = attention;
