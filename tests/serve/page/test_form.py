@@ -88,6 +88,29 @@ def test_the_theme_turns_and_is_kept(visit: Open, settled: Settled) -> None:
     assert page.evaluate(paper) == night
 
 
+def test_a_text_from_right_to_left_begins_at_the_right(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"text": "الطبيب يقرأ the book ."}))
+    directions = "['text', 'output', 'ghost'].map((id) => getComputedStyle(document.getElementById(id)).direction)"
+    assert page.evaluate(directions) == ["rtl", "ltr", "ltr"]
+    page.fill("#text", "the doctor reads .")
+    assert page.evaluate(directions) == ["ltr", "ltr", "ltr"]
+
+
+def test_on_paper_it_is_day_and_nothing_is_cut_or_missing(visit: Open, settled: Settled) -> None:
+    page = settled(visit(width=794))  # A4
+    ink = "getComputedStyle(document.body).color"
+    day = page.evaluate(ink)
+    page.click("#matter")
+    settled(page, "document.querySelector('#ranked li') !== null")
+    page.click("#theme")
+    page.emulate_media(media="print")
+    assert page.evaluate(ink) == day
+    assert page.evaluate("getComputedStyle(document.querySelector('#bars .bar')).printColorAdjust") == "exact"
+    assert page.is_visible("#ranked button >> nth=0")  # which head it is that matters
+    assert page.is_hidden("#matter")
+    assert page.evaluate("document.querySelector('#lattice svg').getBoundingClientRect().right") <= 794
+
+
 def focused(page: Any) -> str:
     """What has the focus: its id, or its data-key, or what it is called."""
     told: str = page.evaluate("""() => { const one = document.activeElement;

@@ -197,6 +197,13 @@ def test_contributions_have_their_error_and_a_random_model_beside_them(visit: Op
     assert [float(x.replace("\u2212", "-")) for x in shown] == pytest.approx(expected, abs=0.0051)
     told = str(page.text_content("#error"))
     assert (f"{abs(answer['error'][1]):.4f}" in told) if answer["error"][1] is not None else "does not claim" in told
+    assert page.locator("#map .scale").text_content() == "Attention weights: 01"
+    most = f"{max(abs(value) for row in own for value in row):.3f}"
+    assert page.locator("#maps .scale").first.text_content() == f"against \u2212{most}+{most} for"
+    page.locator("#maps canvas").first.hover(position={"x": 1, "y": 1})
+    value = f"{own[0][0]:+.3f} nats".replace("-", "\u2212")
+    assert str(page.text_content("#gave")).endswith(value.replace("+0.000", "0.000").replace("\u22120.000", "0.000"))
+    assert page.text_content("#error") == told  # which stays
     colours = {(value < 0): cell[1:] for row, cells in zip(own, page.evaluate(ALPHAS, ["#maps canvas", 0]), strict=True)
                for value, cell in zip(row, cells, strict=True) if cell[0] > 0.5}
     assert len({tuple(x) for x in colours.values()}) == len(colours)

@@ -238,6 +238,19 @@ def test_a_reload_shows_what_was_there(visit: Open, settled: Settled) -> None:
     assert page.is_checked("input[value=leave_one_out]")
 
 
+def test_a_link_into_the_page_that_is_open_is_followed_and_left(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"text": "who is old ?"}))
+    page.wait_for_timeout(300)  # until the address has what is looked at
+    with page.expect_navigation(wait_until="load"), page.expect_event("load"):
+        page.evaluate("location.hash = encodeURIComponent(JSON.stringify({text: 'the sister', run: 'other'}))")
+    settled(page)
+    assert (page.input_value("#text"), page.input_value("#run")) == ("the sister", "other")
+    with page.expect_event("load"):
+        page.evaluate("history.back()")
+    settled(page)
+    assert (page.input_value("#text"), page.input_value("#run")) == ("who is old ?", "one")
+
+
 def test_what_cannot_be_is_said_and_goes_when_it_can_be(visit: Open, settled: Settled) -> None:
     page = settled(visit())
     page.route("**/v1/trace", lambda route: route.fulfill(status=400, json={"error": "this text is <b>too</b> long"}))

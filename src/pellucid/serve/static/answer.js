@@ -12,7 +12,7 @@ export function showAnswer(told) {
     : [el("strong", {}, told.answer), ` ${say("answer-of", {place: place(told), share})}`]));
   fill($("passages"), ...told.passages.map((one) => el("li", {},
     el("p", {class: "note"}, say("passage-of", {place: place(one), title: one.title, score: number(one.score)})),
-    el("p", {class: "passage"}, ...marked(one, told)))));
+    el("p", {class: "passage", dir: "auto"}, ...marked(one, told)))));
 }
 
 // The text in runs of characters, as the server counts them: code points.

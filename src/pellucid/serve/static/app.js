@@ -116,6 +116,7 @@ async function begin() {
     for (const id of ["save", "matter"]) $(id).hidden = true;
   }
   listen();
+  addEventListener("hashchange", () => location.reload()); // a link into this very page, or back from one
   await trying("", async () => {
     view.runs = (await ask("runs", "v1/runs")).runs;
     if (!view.runs.length) throw new Refusal(say("no-runs"));

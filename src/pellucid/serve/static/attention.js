@@ -75,7 +75,7 @@ export function showHead(answer, one, head) {
   fill($("map"), bigMap($("map").clientWidth, rows, columns, map, 1, about, (t, s) => {
     cell(say("looks", {row: rows[t], column: columns[s], share: percent(map[t][s])}));
     light(t);
-  }));
+  }), scale(`${say("weights")}: 0`, "1"));
   fill($("weights"), table(say("weights"), columns, rows, map.map((row) => row.map((value) => value.toFixed(3)))));
 }
 
@@ -90,17 +90,21 @@ export function bigMap(room, rows, columns, map, most, about, tell) {
   });
   requestAnimationFrame(() => paint(canvas, map, most, cell));
   const names = (kind, tokens) => el("div", {class: kind, "aria-hidden": "true"},
-    ...tokens.map((token) => el("span", {class: CHINESE.test(token) ? null : "turned"}, token)));
+    ...tokens.map((token) => el("span", {class: CHINESE.test(token) ? null : "turned", title: token}, token)));
   return el("div", {class: "wide", tabindex: "0", role: "region", "aria-label": about},
     el("div", {class: "grid", "--cell": `${cell}px`}, names("across", columns), names("down", rows), canvas));
 }
+
+// What the colours of a map mean, from its lowest number to its highest.
+export const scale = (low, high, kind = "") => el("p", {class: "scale figure"}, low,
+  el("span", {class: `ramp ${kind}`, "aria-hidden": "true"}), high);
 
 // Two lines of tokens, and who looks at whom between them; gives what lights one of those that look.
 function showLines(rows, columns, map) {
   const height = LINE * Math.max(rows.length, columns.length);
   const paths = rows.map((_, t) => columns.map((_, s) => draw("line", {x1: 0, y1: LINE * (t + 0.5), x2: ACROSS,
     y2: LINE * (s + 0.5), "stroke-opacity": map[t][s].toFixed(3), class: "sight"})));
-  const seen = columns.map((token) => el("li", {class: "key"}, el("span", {class: "piece"}, token),
+  const seen = columns.map((token) => el("li", {class: "key", title: token}, el("span", {class: "piece"}, token),
     el("span", {class: "figure"}), el("span", {class: "meter", "aria-hidden": "true"})));
   const light = (t) => {
     paths.forEach((row, i) => row.forEach((line, s) => {
@@ -115,9 +119,9 @@ function showLines(rows, columns, map) {
   };
   const spoken = (t) => [...map[t].entries()].sort((a, b) => b[1] - a[1]).slice(0, 3)
     .map(([s, w]) => `${columns[s]} ${percent(w)}`).join(", ");
-  const buttons = rows.map((token, t) => el("button", {type: "button", class: "query", "data-key": `q${t}`,
-    "aria-label": say("query", {token, keys: spoken(t)}), onmouseenter: () => light(t), onfocus: () => light(t),
-    onclick: () => light(t)}, token));
+  const buttons = rows.map((token, t) => el("button", {type: "button", class: "query", title: token,
+    "data-key": `q${t}`, "aria-label": say("query", {token, keys: spoken(t)}), onmouseenter: () => light(t),
+    onfocus: () => light(t), onclick: () => light(t)}, token));
   const box = el("div", {class: "looks", onmouseleave: () => light(null)},
     el("div", {class: "queries", role: "toolbar", "aria-label": say("queries"), "aria-orientation": "vertical"},
       ...buttons),

@@ -1,7 +1,7 @@
 // What each token of the source, and each that was already written, contributed to the choice of a token.
 
 import {$, change, el, fill, number, percent, table} from "./dom.js";
-import {bigMap} from "./attention.js";
+import {bigMap, scale} from "./attention.js";
 import {largest} from "./rank.js";
 import {tokenButtons} from "./tokens.js";
 import {say} from "./words.js";
@@ -37,13 +37,15 @@ export function showContributions(answer, place, choose) {
   fill($("bars"), bars(say("this-model"), answer, own_row, largest([own_row])),
     bars(say("random-model"), answer, random_row, largest([random_row])));
   showError(answer, at, sumOf(own[at]));
-  const gave = (t, s) => say("gave", {from: columns[s], to: written[t], value: change(own[t][s], 3)});
-  const tell = (t, s) => fill($("error"), el("span", {}, gave(t, s)));
+  const gave = (map, t, s) => say("gave", {from: columns[s], to: written[t], value: change(map[t][s], 3)});
+  $("gave").textContent = say("map-hint");
+  const tell = (map) => (t, s) => { $("gave").textContent = gave(map, t, s); };
   const room = $("maps").clientWidth / (innerWidth < 832 ? 1 : 2.1); // 52 rem: one below the other, or side by side
-  const titled = (text, map, about, act) => el("div", {}, el("h3", {}, text),
-    bigMap(room, written, columns, map, largest(map), about, act));
-  fill($("maps"), titled(say("this-model"), own, say("contributions-map"), tell),
-    titled(say("random-model"), random, say("random-map"), () => {}));
+  const titled = (text, map, about) => el("div", {}, el("h3", {}, text),
+    bigMap(room, written, columns, map, largest(map), about, tell(map)),
+    scale(`${say("against")} ${change(-largest(map), 3)}`, `${change(largest(map), 3)} ${say("for")}`, "both"));
+  fill($("maps"), titled(say("this-model"), own, say("contributions-map")),
+    titled(say("random-model"), random, say("random-map")));
   fill($("shares"), table(say("contributions"), [...columns, say("sum"), say("explained"), say("error"), say("share")],
     written, own.map((row, t) => [...row.map((value) => number(value, 3)), number(sumOf(row), 3),
       number(answer.explained[t], 3), answer.error[t] === null ? "\u2013" : number(answer.error[t], 4),

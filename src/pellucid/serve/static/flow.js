@@ -58,7 +58,7 @@ function forget() {
 // The pictures of a section, of which none is of what stands there now.
 const PICTURES = {
   look: ["heads", "map-title", "cell", "map", "weights", "lines", "switches", "effect", "ranked", "labels"],
-  from: ["which", "bars", "error", "maps", "shares"],
+  from: ["which", "bars", "error", "maps", "gave", "shares"],
 };
 
 function blank(section) {

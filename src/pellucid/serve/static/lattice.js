@@ -125,7 +125,7 @@ export function showFinished(trace, alpha) {
       return el("tr", {class: rank < trace.n_best ? "best" : null, "data-place": place},
         el("td", {}, rank < trace.n_best ? `\u2713 ${rank + 1}` : String(rank + 1)),
         el("td", {}, number(score, 4)), el("td", {}, number(one.log_probability, 3)), el("td", {}, String(one.length)),
-        el("th", {scope: "row"}, one.text || say("nothing"),
+        el("th", {scope: "row", dir: "auto"}, one.text || say("nothing"),
           one.finished ? null : el("span", {class: "soft"}, ` ${say("cut")}`)));
     }))),
   order.length > shown.length ? el("p", {class: "note"}, say("more", {count: order.length - shown.length})) : null);

@@ -107,9 +107,9 @@ const WORDS = {
   more: ["… and {count} more", "……还有 {count} 个"],
 
   attention: ["Attention", "注意力"],
-  "attention-help": ["Every token is made from others, and the weights say from which and how much: a row sums to 1. " +
-    "Each small map is a head.",
-    "每个词元由其他词元合成，权重说明取自哪些、各取多少：每一行总和为 1。每张小图是一个头。"],
+  "attention-help": ["Every token is made from others, and the weights say from which and how much: a row is a token " +
+    "that looks, and sums to 1. Each small map is a head.",
+    "每个词元由其他词元合成，权重说明取自哪些、各取多少：一行是一个在看的词元，总和为 1。每张小图是一个头。"],
   "paper-attention": ["§ 3.2", "第 3.2 节"],
   heads: ["Heads", "注意力头"],
   layer: ["{stack} layer {layer}, {kind}", "{stack}第 {layer} 层，{kind}"],
@@ -176,6 +176,9 @@ const WORDS = {
   "no-error": ["They sum to {sum}; the whole difference is {explained}. This method does not claim that they agree.",
     "合计 {sum}，全部差值为 {explained}；此方法不保证两者相等。"],
   "share-of": ["{share} of it from the source", "其中 {share} 来自原文"],
+  against: ["against", "反对"],
+  for: ["for", "支持"],
+  "map-hint": ["Point at a cell of a map.", "指向图中的一格。"],
   gave: ["“{from}” gave “{to}” {value} nats", "“{from}”给“{to}” {value} 奈特"],
   "contributions-map": ["Map of the contributions, a row for each token written; the numbers are in the table below",
     "贡献图，每行一个写出的词元；数字见下表"],
