@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from tests.serve.page.conftest import TEXT
 
 Open = Callable[..., Any]
 Settled = Callable[[Any], Any]
@@ -77,6 +80,20 @@ def test_it_can_be_played_with_as_far_as_it_goes(visit: Open, settled: Settled, 
     settled(again)
     assert "pellucid play" in again.inner_text("#look .trouble")
     again.locator("#look .trouble").evaluate("(one) => { one.hidden = true; }")
+
+
+def test_a_server_that_is_gone_is_no_fault_of_the_page(chromium: Any, server: str, settled: Settled) -> None:
+    page = chromium.new_page()
+    page.goto(f"{server}/#{quote(json.dumps({'text': TEXT, 'run': 'one'}))}")
+    settled(page, "document.querySelector('#maps canvas') !== null")
+    page.route("**/replay.html", lambda route: route.abort())
+    page.click("#save")
+    settled(page, "!document.getElementById('trouble').hidden")
+    assert page.text_content("#trouble") == "The server does not answer. Is it still running?"
+    page.unroute("**/replay.html")
+    page.fill("#text", "who is old ?")
+    settled(page)
+    assert page.is_hidden("#trouble")
 
 
 def test_its_policy_allows_its_own_script_and_style_and_nothing_else(visit: Open, settled: Settled,

@@ -17,6 +17,7 @@ import {languageName, say} from "./words.js";
 export function refresh() {
   overtake("first", "trace", "attention", "contributions", "other", "ours");
   unmeasure();
+  $("trouble").hidden = true; // of what was asked before
   for (const id of ["search", "look", "from", "beside"]) $(id).classList.toggle("empty", !state.text.trim());
   if (!state.text.trim()) return trying("write", clear);
   if (isReader()) return trying("write", readPassages, forget);
