@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from pellucid.runs.decoder import WAYS
@@ -75,6 +76,9 @@ def test_a_classifier(cli: Any, classifier: Path) -> None:
     text = cli("evaluate", classifier).out
     assert "accuracy" in text
     assert "predicted" in text
+    place = next(line for line in text.splitlines() if line.endswith("95 % interval")).index("95 %")
+    low = next(line for line in text.splitlines() if "accuracy" in line)[place:].split()[0]
+    assert float(low) == pytest.approx(scores["interval"]["accuracy"][0], abs=0.006)  # which stands below
 
 
 def test_text_says_the_same(cli: Any, run: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pellucid.config.mapping import from_mapping
+from pellucid.data.splits import open_splits
 from pellucid.errors import ConfigError
-from pellucid.runs.folder import claim_config, has_begun, read_config, write_config
+from pellucid.runs.folder import claim_config, has_begun, prepare_tokenizers, read_config, write_config
 
 
 def test_a_run_that_has_begun_can_be_told_its_languages_and_no_other_data(tmp_path: Path) -> None:
@@ -21,3 +23,16 @@ def test_a_run_that_has_begun_can_be_told_its_languages_and_no_other_data(tmp_pa
     assert read_config(tmp_path) == told
     with pytest.raises(ConfigError, match="another configuration"):
         claim_config(from_mapping({"data": {"train": "b.tsv"}}), tmp_path)
+
+
+@pytest.mark.parametrize(("told", "expected"), [
+    ({"task": "classification"}, "vocabulary: 6 tokens, 2 labels"),
+    ({"tokenizer": {"kind": "word", "shared": False}}, "vocabulary: 6 and 7 tokens"), ({}, "vocabulary: 9 tokens")])
+def test_the_vocabularies_that_there_are_are_told(told: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    columns = ("text", "label") if "task" in told else ("source", "target")
+    data = tmp_path / "data.tsv"
+    data.write_text("\t".join(columns) + "\na b\tx y\na\tz\n")
+    config = from_mapping({"data": {"train": str(data)}, "tokenizer": {"kind": "word"}, **told})
+    said: list[str] = []
+    prepare_tokenizers(config, open_splits(config, tmp_path)["train"], tmp_path / "run", said.append)
+    assert said[-1] == expected

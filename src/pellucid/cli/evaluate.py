@@ -124,8 +124,9 @@ def _scores(run: dict[str, Any]) -> Iterator[str]:
     differ = any(run[first] != run[second] for first, second in cased)
     if differ:
         yield f"  {'':<18}" + " ".join(f"{title:>12}   {'95 % interval':<16}" for title in titles).rstrip()
-    elif cased:
-        yield f"  {'':<18}{titles[0]:>12}   95 % interval (the same {titles[1]})"
+    else:
+        yield (f"  {'':<18}{titles[0]:>12}   95 % interval (the same {titles[1]})" if cased else
+               f"  {'':<30}   95 % interval")
     for pair in pairs:
         cells = []
         for name in pair if differ else pair[:1]:

@@ -211,8 +211,9 @@ def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Calla
     tokenizers = train_tokenizers(options, texts, config.task)
     tokenizers.save(place)
     write_json(place / _TRAINED_ON, {"sha256": pairs.sha256()})
-    sizes = f"{tokenizers.source.size:,}" + ("" if tokenizers.shared else f" and {tokenizers.target.size:,}")
-    say(f"vocabulary: {sizes} tokens" + (f", {len(tokenizers.labels)} labels" if tokenizers.labels else ""))
+    others = "" if tokenizers.shared or tokenizers.labels else f" and {tokenizers.target.size:,}"
+    say(f"vocabulary: {tokenizers.source.size:,}{others} tokens"
+        + (f", {len(tokenizers.labels)} labels" if tokenizers.labels else ""))
     return load_tokenizers(place)
 
 
