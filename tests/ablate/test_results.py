@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import json
 import math
 import re
@@ -19,6 +20,7 @@ from pellucid.ablate.agenda import Planned, plan
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.confounds import change, pretraining_of
 from pellucid.ablate.effects import Interval
+from pellucid.ablate.figures import forest
 from pellucid.ablate.outcome import (
     Divergence,
     Outcome,
@@ -54,6 +56,24 @@ def planned_of(study: Study, out: Path) -> list[Planned]:
 
 def results(study: Study, runs: list[tuple[Planned, Outcome]]) -> dict[str, Result]:
     return {result.cell.label: result for result in results_of(study, cells_of(study), runs, {})}
+
+
+def test_large_numbers_below_effects_can_be_read(study: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = study({"factors": {"model.position": ["sinusoidal", "none"]}, "metrics": ["tokens_per_second"]})
+    runs = [(one, outcome(one, tokens=10**6 * (4 if one.config.model.position == "none" else one.config.seed)))
+            for one in planned_of(made, tmp_path)]
+    figures: list[Any] = []
+    monkeypatch.setattr("pellucid.ablate.figures.as_png", figures.append)
+    forest("tokens_per_second", list(results(made, runs).values()))
+    figures[0].draw_without_rendering()
+    axes = figures[0].axes[0]
+    assert axes.xaxis.get_offset_text().get_text() == ""
+    low, high = axes.get_xlim()
+    ticks = zip(axes.get_xticklabels(), axes.get_xticks(), strict=True)
+    shown = [label for label, tick in ticks if low <= tick <= high]
+    assert any(label.get_text().endswith(",000") for label in shown)
+    boxes = [label.get_window_extent() for label in shown]
+    assert [a for a, b in itertools.pairwise(boxes) if a.overlaps(b)] == []
 
 
 @pytest.fixture

@@ -121,6 +121,8 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
         unit = ", ".join(filter(None, (unit_of(metric), f"{better} of 0 is better")))
         axes.set(xlabel=f"{metric}: difference to the baseline ({unit})",
                  title="Effects with 95 % intervals; blue: p ≤ 0.05 after Holm; small ticks: seeds; † confounded")
+        axes.locator_params(axis="x", nbins=6)
+        axes.xaxis.set_major_formatter("{x:,.10g}")  # the factor of a million would lie upon the label
         axes.grid(visible=True, axis="x")
         return as_png(figure)
 
