@@ -219,8 +219,11 @@ def test_what_cannot_be_is_refused(cli: Any, run: Path, tmp_path: Path) -> None:
 def test_a_text_that_is_cut_is_told_by_its_number(cli: Any, run: Path, tmp_path: Path) -> None:
     done = cli("inspect", run, "--text", "1 2", "--text", "1 2 " * 100, "--pairs", "0", "--out", tmp_path)
     assert done.code == 0
-    assert "line 2 loses " in done.err
+    lost = re.search(r"line 2 loses (\d+) of", done.err)
+    assert lost is not None
     assert "line 1 loses " not in done.err
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r"<dt>left out</dt><dd>the last (\d+) tokens of the text", page) == [lost[1]]
 
 
 def test_characters_that_no_font_has_are_told(cli: Any, run: Path, tmp_path: Path,

@@ -71,7 +71,9 @@ CHINESE = {
     " Rows of the decoder are the tokens being written, columns of its self-attention the tokens already there. "
     "Recorded in one pass with the model's own output as the target.":
         "解码器的行是正在写出的词元，其自注意力的列是已经写出的词元。以模型自己的输出为目标，一次前向计算记录下来。",
-    "text": "文本", "reference": "参考", "probabilities": "概率", "shown": "显示",
+    "text": "文本", "reference": "参考", "probabilities": "概率", "shown": "显示", "left out": "略去",
+    "the last {cut} tokens of the text: the model takes no longer ones":
+        "文本的最后 {cut} 个词元：模型不接受更长的文本",
     "the first {most} of {read} tokens read": "读入的 {read} 个词元中的前 {most} 个",
     "the first {most} of {read} tokens read and of {written} written":
         "读入的 {read} 个与写出的 {written} 个词元中，各取前 {most} 个",

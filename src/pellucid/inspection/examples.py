@@ -41,6 +41,7 @@ class Example:
         read: what the decoder has before it as it writes each of them [T].
         attention: weights [H, T, S] by name, encoder's first.
         probabilities: of each label, for a classifier.
+        cut: tokens of the source that were left out, because the model takes no longer ones.
     """
 
     source: str
@@ -51,6 +52,7 @@ class Example:
     read: tuple[str, ...]
     attention: dict[str, Tensor]
     probabilities: dict[str, float]
+    cut: int = 0
 
     def sides(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The tokens of the queries and of the keys of an attention."""
@@ -145,15 +147,16 @@ def look_at(run: Run, source: str, reference: str | None, first: int = 0) -> Exa
     written: tuple[str, ...] = ()
     if isinstance(run.model, Classifier):
         classified = run.classify([source], first)[0]
-        output, probabilities = classified.label, classified.probabilities
+        output, probabilities, cut = classified.label, classified.probabilities, classified.cut
         ids, target = encode(run, [(source, output)])[0]
     else:
-        best = run.generate([source], n_best=1, first=first)[0].hypotheses[0]
+        generated = run.generate([source], n_best=1, first=first)[0]
+        best, cut = generated.hypotheses[0], generated.cut
         output, (ids, _), target = best.text, encode(run, [(source, best.text)])[0], _as_written(run, best)
         written = token_names(run.tokenizers.target, target)
     names = token_names(run.tokenizers.source, ids, run.tokenizers.source.unknown(source))
     return Example(source, output, reference, names, written,
-                   ("‹start›", *written[:-1]) if written else (), attend(run, ids, target), probabilities)
+                   ("‹start›", *written[:-1]) if written else (), attend(run, ids, target), probabilities, cut)
 
 
 def _as_written(run: Run, best: Candidate) -> Ids:

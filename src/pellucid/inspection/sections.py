@@ -67,6 +67,9 @@ def _told(example: Example) -> str:
     likely = sorted(example.probabilities.items(), key=lambda item: -item[1])[:5]
     facts += [(told("probabilities"),
                ", ".join(f"{label}: {100 * share:.1f} %" for label, share in likely))] if likely else []
+    if example.cut:
+        lost = told("the last {cut} tokens of the text: the model takes no longer ones")
+        facts.append((told("left out"), lost.format(cut=example.cut)))
     if max(len(example.source_tokens), len(example.written)) > MOST_TOKENS:
         shown = told("the first {most} of {read} tokens read and of {written} written" if example.written else
                      "the first {most} of {read} tokens read")
