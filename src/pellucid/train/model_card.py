@@ -8,6 +8,7 @@ from pellucid.files import read_json, write_text
 from pellucid.train.journal import duration, read_metrics
 
 _PIPELINES = {"classification": "text-classification", "reading": "question-answering", "seq2seq": "translation"}
+_TARGETS = {"classification": "labels", "reading": "spans", "seq2seq": "target tokens"}
 
 
 def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> None:
@@ -24,6 +25,7 @@ def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> N
         "other weights, since the run was extended." if extended else "the same weights.")
     rows = "".join(f"| {name} | {split.get('kept', '–')} | `{split['sha256'][:16]}…` |\n"
                    for name, split in data.items())
+    threads = f"{environment['threads']} thread{'s' * (environment['threads'] != 1)}"
     stacks = f"{model.encoder_layers} encoder" + ("" if verb != "generate" else f" and {model.decoder_layers} decoder")
     write_text(out / "README.md", f"""---
 library_name: pellucid
@@ -36,8 +38,8 @@ A Transformer for {config.task}, trained by pellucid {environment["pellucid"]}: 
 width {model.d_model}, {stacks} layers, {model.n_heads} heads, feed-forward width {model.d_ff},
 position {model.position}, norm {model.norm}, residual {model.residual}.
 
-Trained for {summary["step"]:,} updates on {summary["target_tokens"]:,} target tokens in {duration(summary["seconds"])}
-({environment["processor"]}, {environment["threads"]} threads, {environment["precision"]} products, torch
+Trained for {summary["step"]:,} updates on {summary["target_tokens"]:,} {_TARGETS[config.task]} in
+{duration(summary["seconds"])} ({environment["processor"]}, {threads}, {environment["precision"]} products, torch
 {environment["packages"]["torch"]}). The weights in use are `checkpoints/{summary["best"]}`, chosen by validation
 {summary["monitor"]}: {summary["score"]:.4f}.{begun}
 
