@@ -223,3 +223,29 @@ def test_a_classifier_has_probabilities_attention_and_contributions(visit: Open,
     settled(page)
     assert without["probabilities_without"] is not None
     assert "without those heads" in str(page.text_content("#labels"))
+
+
+def test_two_classifiers_have_their_own_labels_beside_each_other(visit: Open, settled: Settled) -> None:
+    page = visit({"text": "", "run": "films"})
+    settled(page)
+
+    def runs(route: Any) -> None:
+        found = route.fetch().json()["runs"]
+        film = next(one for one in found if one["name"] == "films")
+        route.fulfill(json={"runs": [film, {**film, "name": "moods"}]})
+
+    def attention(route: Any) -> None:
+        asked = route.request.post_data_json
+        answer = route.fetch(post_data=json.dumps({**asked, "run": "films"})).json()
+        share = 0.25 if asked["run"] == "moods" else 0.75
+        other = "angry" if asked["run"] == "moods" else "sad"
+        route.fulfill(json={**answer, "probabilities": {"happy": share, other: 1 - share}, "label": "happy"})
+
+    page.route("**/v1/runs", runs)
+    page.route("**/v1/attention", attention)
+    page.reload()
+    page.fill("#text", "what a good film")
+    settled(page, "document.querySelector('#compared tbody') !== null")
+    rows = [row.locator("th, td").all_text_contents() for row in page.locator("#compared tbody tr").all()]
+    assert [[cell.replace("\u202f", " ") for cell in row] for row in rows] == [
+        ["happy", "75 %", "25 %", "+50.0"], ["sad", "25 %", "–", "–"], ["angry", "–", "75 %", "–"]]

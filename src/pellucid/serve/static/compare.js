@@ -28,11 +28,12 @@ function chance(trace, best, at, token) {
   return Number.isFinite(least) ? `<\u202f${percent(least)}`.replace("<\u202f<", "<") : "\u2013";
 }
 
-// The same for two classifiers.
+// The same for two classifiers, with the labels of both.
 export function showComparedLabels(names, answers) {
-  const labels = Object.keys(answers[0].probabilities);
+  const labels = [...new Set(answers.flatMap((one) => Object.keys(one.probabilities)))];
   fill($("compared"), table(say("beside"), [...names, say("difference")], labels, labels.map((label) => {
-    const [a, b] = answers.map((one) => one.probabilities[label] ?? 0);
-    return [percent(a), percent(b), change(100 * (a - b), 1)];
+    const both = answers.map((one) => one.probabilities[label]), none = "\u2013";
+    return [...both.map((p) => (p === undefined ? none : percent(p))),
+      both.includes(undefined) ? none : change(100 * (both[0] - both[1]), 1)];
   })));
 }
