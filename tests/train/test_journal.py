@@ -111,7 +111,7 @@ def test_the_loss_curve_of_any_task_has_its_unit(tmp_path: Path, monkeypatch: py
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
     draw_loss_curve([{"event": "train", "step": 1, "loss": 3.0}], tmp_path / "loss.png")
-    assert figures[0].axes[0].get_ylabel() == "loss (nats per target)"  # a classifier has no tokens to write
+    assert figures[0].axes[0].get_ylabel() == "loss (nats)"  # a classifier has no tokens to write
 
 
 @pytest.mark.parametrize("losses", [(8.0, 2.5), (3e-7, 1e-7), (2.300051, 2.300052), (12345.67, 12345.68), (3e5, 9e5),

@@ -70,7 +70,7 @@ def learning_curves(results: Sequence[Result], curves: dict[str, Curve]) -> byte
             place.legend(fontsize=8)
         for spare in axes[len(shown):]:
             spare.set_visible(False)
-        figure.supylabel("validation loss, nats a target, logarithmic", fontsize=10)
+        figure.supylabel("validation loss, nats, logarithmic", fontsize=10)
         figure.suptitle("Learning curves: mean over seeds, band from lowest to highest")
         return as_png(figure)
 

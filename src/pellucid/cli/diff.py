@@ -48,7 +48,7 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
         yield f"{section}: {f'{len(rows)} {what} differ' if len(rows) > 1 else '1 differs' if rows else 'the same'}"
         yield from (_row(row["key"], _value(row["a"]), _value(row["b"])) for row in rows)
     yield from _weights(found["weights"])
-    yield f"losses: {'the same' if all(row['same'] for row in found['curves']) else 'nats a target'}"
+    yield f"losses: {'the same' if all(row['same'] for row in found['curves']) else 'nats'}"
     yield from (_row(row["key"], _loss(row["a"]), _loss(row["b"])) for row in found["curves"])
 
 

@@ -105,7 +105,7 @@ def duration(seconds: float) -> str:
 
 
 def draw_loss_curve(events: list[dict[str, Any]], path: Path) -> None:
-    """Training and validation loss over steps, as a PNG. A target is a token, the label of a text or a span."""
+    """Training and validation loss over steps, as a PNG: means over tokens, labels or spans."""
     import io
 
     from matplotlib.figure import Figure
@@ -119,7 +119,7 @@ def draw_loss_curve(events: list[dict[str, Any]], path: Path) -> None:
     if validation:
         axes.plot(*zip(*validation, strict=True),
                   label="validation, plain cross-entropy", color="#d55e00", marker="o", markersize=4)
-    axes.set(xlabel="step", ylabel="loss (nats per target)", title="Loss over training")
+    axes.set(xlabel="step", ylabel="loss (nats)", title="Loss over training")
     axes.grid(alpha=0.3)
     if train or validation:
         axes.legend()
