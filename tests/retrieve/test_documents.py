@@ -54,6 +54,21 @@ def test_links_to_folders_are_not_followed_and_folders_that_cannot_be_read_are_r
     assert refused.value.where == str(tmp_path / "deep")
 
 
+def test_what_has_the_name_of_a_text_and_is_no_file_is_told_and_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    (tmp_path / "b.txt").symlink_to("a.txt")
+    (tmp_path / "gone.md").symlink_to("nowhere")
+    (tmp_path / "loop.txt.gz").symlink_to("loop.txt.gz")
+    (tmp_path / "other.pdf").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe.TXT")
+    with pytest.warns(PellucidWarning) as told:
+        assert [one.id for one in read_documents([str(tmp_path)])] == ["a.txt", "b.txt"]
+    assert [str(warning.message) for warning in told] == [
+        f"{tmp_path}/gone.md is a link to nothing, and is left out",
+        f"{tmp_path}/loop.txt.gz is a link to nothing, and is left out",
+        f"{tmp_path}/pipe.TXT is no regular file, and is left out"]
+
+
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems have text alone for names")
 def test_names_are_text_whatever_bytes_they_have(tmp_path: Path) -> None:
     for name in (b"caf\xe9.txt", "İ.md.gz".encode(), b"a.b.TXT", b".txt"):

@@ -76,6 +76,8 @@ def _check_regular(path: str) -> None:
 
 def _nearest(path: str) -> str:
     folder = Path(path).parent
+    if Path(path).is_symlink():
+        return "it is a link to nothing: let it lead to a file"
     try:
         near = difflib.get_close_matches(Path(path).name, [file.name for file in folder.iterdir()], n=1)
     except OSError:

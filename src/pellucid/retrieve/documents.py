@@ -99,7 +99,8 @@ def _of_path(path: str) -> Iterator[Document]:
 
 
 def _texts_in(folder: str) -> list[Path]:
-    """The text files of a folder at any depth, in order; links to folders are not followed, with a warning.
+    """The text files of a folder at any depth, in order; links to folders are not followed, and what has the name of a
+    text and is no file (a broken link, a pipe) is left out, both with a warning.
 
     Raises:
         DataError: a folder inside cannot be read.
@@ -112,12 +113,20 @@ def _texts_in(folder: str) -> list[Path]:
         for place, folders, names in os.walk(folder, onerror=refuse):
             for link in (Path(place, name) for name in sorted(folders)):
                 if link.is_symlink():
-                    warnings.warn(f"{_written(str(link))} is a link to a folder, and is not followed", PellucidWarning,
-                                  stacklevel=2)
-            found += [file for name in names if _plain(name).endswith(_TEXTS) and (file := Path(place, name)).is_file()]
+                    _warn(link, "is a link to a folder, and is not followed")
+            for file in (Path(place, name) for name in sorted(names) if _plain(name).endswith(_TEXTS)):
+                if file.is_file():
+                    found.append(file)
+                else:
+                    _warn(file, "is no regular file, and is left out" if file.exists()
+                          else "is a link to nothing, and is left out")
     except PermissionError as error:
         refuse(error)
     return sorted(found)
+
+
+def _warn(path: Path, what: str) -> None:
+    warnings.warn(f"{_written(str(path))} {what}", PellucidWarning, stacklevel=4)
 
 
 def _plain(name: str) -> str:
