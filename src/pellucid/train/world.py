@@ -218,7 +218,8 @@ def noticing_others(world: World) -> Iterator[None]:
             raise
         raise RankGone("another rank is gone, or does not answer", where=f"rank {world.rank} of {world.size}",
                        why=str(error).splitlines()[0].partition(" This is")[0],
-                       fix="torchrun --max-restarts begins again at the last checkpoint; so does the same command"
+                       fix="read what the others told, which says why; where they told nothing, the same command, or "
+                           "torchrun --max-restarts by itself, begins again at the last checkpoint"
                        ) from error
 
 
