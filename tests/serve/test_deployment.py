@@ -78,6 +78,15 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
     assert all((ROOT / path).exists() for path in copied)
 
 
+def test_the_steps_at_the_top_of_the_unit_bring_the_run_where_it_is_served_from(tmp_path: Path) -> None:
+    (copies,) = re.findall("^#   (.*cp -r.*)$", UNIT, re.MULTILINE)
+    (tmp_path / "srv").mkdir()
+    (tmp_path / "runs/demo").mkdir(parents=True)
+    subprocess.run(["sh", "-c", copies.replace(" /srv/", f" {tmp_path}/srv/")], cwd=tmp_path, check=True)
+    (run,) = (value.removeprefix("RUNS=") for value in unit("Environment") if value.startswith("RUNS="))
+    assert Path(f"{tmp_path}{run}").is_dir()
+
+
 def test_what_another_start_would_not_mend_is_not_tried_again() -> None:
     assert unit("RestartPreventExitStatus") == [
         " ".join(str(error.exit_code) for error in (ConfigError, DataError, CheckpointError))]

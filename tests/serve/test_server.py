@@ -18,7 +18,7 @@ import pytest
 from tests.promises.load import Client, Lost, get, post
 from tests.promises.serving import Server, start
 
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, OutputError
 from pellucid.serve.catalogue import Catalogue
 from pellucid.serve.door import let_nobody_in, open_door
 from pellucid.serve.keys import Keys
@@ -162,9 +162,13 @@ def test_an_address_that_cannot_be_had_is_told() -> None:
     with open_door("127.0.0.1", 0) as door:
         door.listen()
         taken = door.getsockname()[1]
-        for host, port in (("127.0.0.1", taken), ("127.0.0.1", 70_000), ("a" * 300, 0), ("256.0.0.1", 0)):
+        for host, port in (("127.0.0.1", 70_000), ("a" * 300, 0), ("256.0.0.1", 0)):
             with pytest.raises(ConfigError, match="cannot listen on"):
                 open_door(host, port)
+        for host, port, flag in (("127.0.0.1", taken, "--port"), ("192.0.2.1", 0, "--host")):  # of nobody: RFC 5737
+            with pytest.raises(OutputError, match="cannot listen on") as told:  # it may be had later: a start is tried
+                open_door(host, port)                                           # again, see deploy/pellucid.service
+            assert told.value.where == flag
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no filter on a socket that listens")

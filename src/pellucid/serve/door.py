@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import socket
 import struct
 import sys
 
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, OutputError
 
 _ATTACH_FILTER = 26  # SO_ATTACH_FILTER of Linux
+_ANOTHER = "choose another --port, or 0 for one that is free"
 _NO_SYN = b"".join(struct.pack("HBBI", *instruction) for instruction in (  # as of bpf(4)
     (0x30, 0, 0, 13),  # the flags of a segment
     (0x45, 0, 1, 0x02),  # SYN among them?
@@ -23,7 +25,8 @@ def open_door(host: str, port: int) -> socket.socket:
     """A socket that is bound, so that an address that cannot be had is told before anything is loaded.
 
     Raises:
-        ConfigError: it cannot be had.
+        OutputError: not now: another has it, or this machine has no such address yet; later it may be had.
+        ConfigError: not ever.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
@@ -31,8 +34,14 @@ def open_door(host: str, port: int) -> socket.socket:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind((host, port))
     except (OSError, OverflowError, UnicodeError) as error:
-        raise ConfigError(f"cannot listen on {host}:{port}", where="--port", why=str(error),
-                          fix="choose another --port, or 0 for one that is free") from error
+        told = f"cannot listen on {host}:{port}"
+        number = error.errno if isinstance(error, OSError) else None
+        if number == errno.EADDRNOTAVAIL:
+            raise OutputError(told, where="--host", why=str(error), fix="give an address of this machine; if it is to "
+                              "be one, start again when it is") from error
+        if number == errno.EADDRINUSE:
+            raise OutputError(told, where="--port", why=str(error), fix=_ANOTHER) from error
+        raise ConfigError(told, where="--host and --port", why=str(error), fix=_ANOTHER) from error
     return door
 
 
