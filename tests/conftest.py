@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -65,6 +66,25 @@ def pytest_runtest_protocol() -> Iterator[None]:
     """A test that hangs fails and is named."""
     with noticed():
         return (yield)
+
+
+@pytest.fixture
+def closed() -> Callable[[Path], contextlib.AbstractContextManager[None]]:
+    """Nobody may read what is in a folder while `closed(folder)` lasts, root neither."""
+    @contextlib.contextmanager
+    def without_rights(folder: Path) -> Iterator[None]:
+        mode, is_root = folder.stat().st_mode, os.geteuid() == 0
+        folder.chmod(0)
+        if is_root:
+            os.seteuid(65534)
+        try:
+            yield
+        finally:
+            if is_root:
+                os.seteuid(0)
+            folder.chmod(mode)
+
+    return without_rights
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -98,6 +98,13 @@ def test_bytes_text_and_json_are_written_and_replaced(tmp_path: Path) -> None:
     assert names(path.parent) == ["file"]
 
 
+def test_a_file_that_this_user_may_not_read_is_not_told_as_damaged(
+        tmp_path: Path, closed: Callable[[Path], contextlib.AbstractContextManager[None]]) -> None:
+    write_json(tmp_path / "in/x", 1)
+    with closed(tmp_path / "in"), pytest.raises(CheckpointError, match="no permission"):
+        read_json(tmp_path / "in/x")
+
+
 def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
     write_json(tmp_path / "x", 1)
     with pytest.raises(ValueError):

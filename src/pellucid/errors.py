@@ -53,6 +53,12 @@ class OutputError(UserError):
     exit_code = 74
 
 
+def no_right(error: PermissionError) -> CheckpointError:
+    """What is told of a file of a run, or of its like, that this user may not read."""
+    return CheckpointError("no permission to read the file", where=str(error.filename),
+                           fix="give this user the right; chmod -R a+rX FOLDER gives it to all")
+
+
 class PellucidWarning(UserWarning):
     """Something was done otherwise than asked for; the message says what and why. The command line prints it."""
 

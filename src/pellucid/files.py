@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pellucid.cache import cache_folder, delete, is_scratch, scratch_name, tell_of_damage
-from pellucid.errors import CheckpointError, OutputError, check_format
+from pellucid.errors import CheckpointError, OutputError, check_format, no_right
 
 MANIFEST = "manifest.json"
 REPAIR = "copy it again, or run the same `pellucid train` command again: it goes on from what is whole"
@@ -237,12 +237,14 @@ def read_json(path: Path, fix: str = "copy it again") -> Any:
     """The JSON value in `path`, which we wrote; where there is none, the error says how to `fix` that.
 
     Raises:
-        CheckpointError: missing, or no JSON.
+        CheckpointError: missing, no permission, or no JSON.
     """
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise CheckpointError("a file is missing", where=str(path), fix=fix) from error
+    except PermissionError as error:
+        raise no_right(error) from error
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError("a file cannot be read as JSON", where=str(path), why=str(error), fix=fix) from error
 

@@ -6,7 +6,8 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -303,3 +304,21 @@ def test_places_and_lengths_that_cannot_be(tmp_path: Path, data: str) -> None:
     for longest in (19, 10_001):
         with pytest.raises(ConfigError, match="cannot have"):
             build_index([data], str(tmp_path / "idx"), longest=longest)
+
+
+def test_an_index_that_this_user_may_not_read_is_told_as_that_and_not_as_damaged(
+        idx: Path, closed: Callable[[Path], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    with closed(idx), pytest.raises(DataError, match="the index cannot be read") as told:
+        FolderIndex(idx)
+    assert told.value.where == str(idx / MANIFEST)
+    real = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        if path == idx / MANIFEST:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with pytest.raises(DataError, match="the index cannot be read") as told:
+        FolderIndex(idx)
+    assert (told.value.where, told.value.fix) == (str(idx / MANIFEST), "check its permissions")

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,14 @@ def copy(trained: dict[str, Path]) -> Run:
 @pytest.fixture(scope="module")
 def labels(trained: dict[str, Path]) -> Run:
     return pellucid.load(str(trained["labels"]))
+
+
+def test_a_run_that_this_user_may_not_read_is_told_as_that(
+        trained: dict[str, Path], closed: Callable[[Path], AbstractContextManager[None]]) -> None:
+    with closed(trained["copy"]), pytest.raises(CheckpointError, match="no permission") as told:
+        pellucid.load(trained["copy"])
+    assert told.value.where == str(trained["copy"] / "config.yaml")
+    assert "chmod -R a+rX" in told.value.fix
 
 
 def test_it_generates(copy: Run) -> None:

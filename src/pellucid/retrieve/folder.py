@@ -42,7 +42,9 @@ class FolderIndex:
     """
 
     def __init__(self, folder: Path) -> None:
-        if not (folder / MANIFEST).exists():
+        with _damage_told(folder):
+            is_there = (folder / MANIFEST).exists()
+        if not is_there:
             what = "this is no index" if folder.exists() else "there is no such index"
             raise ConfigError(what, where=str(folder), fix="build one: pellucid index DATA --out IDX")
         self._folder = folder
@@ -109,13 +111,19 @@ def _damage_told(folder: Path) -> Iterator[None]:
     except CheckpointError as error:
         if "newer version" in error.what:
             raise
+        if isinstance(error.__cause__, PermissionError):
+            raise _unreadable(folder, error.__cause__) from error
         place = error.where or str(folder)
         raise DataError("the index is damaged", where=place, why=error.why or error.what, fix=_REPAIR) from error
     except PermissionError as error:
-        raise DataError("the index cannot be read", where=str(error.filename or folder), why=error.strerror or "",
-                        fix="check its permissions") from error
+        raise _unreadable(folder, error) from error
     except (OSError, ValueError, ArithmeticError, LookupError, TypeError, SyntaxError, TokenError) as error:
         raise DataError("the index is damaged", where=str(folder), why=str(error), fix=_REPAIR) from error
+
+
+def _unreadable(folder: Path, error: PermissionError) -> DataError:
+    return DataError("the index cannot be read", where=str(error.filename or folder), why=error.strerror or "",
+                     fix="check its permissions")
 
 
 def _bytes_of(path: Path) -> bytes:
