@@ -26,10 +26,20 @@ def test_a_folder_of_texts_at_any_depth(tmp_path: Path) -> None:
     (tmp_path / "A.TXT").write_text("second", encoding="utf-8")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"zip"))
     (tmp_path / "blank.txt").write_text(" \n")
-    (tmp_path / "other.pdf").write_bytes(b"\xff")
     assert list(read_documents([str(tmp_path)])) == [
         Document("A.TXT", "A", "second"), Document("b.txt.gz", "b", "zip"),
         Document("deep/Über.md", "Über", "# Ein\r\nText")]
+
+
+def test_how_many_files_of_a_folder_are_of_other_kinds_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    for name in ("deep/one.PDF", "deep/two.pdf", "three.jsonl.gz", "README", ".git/index", ".hidden"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"\xff")
+    with pytest.warns(PellucidWarning) as told:
+        assert [one.id for one in read_documents([str(tmp_path)])] == ["a.txt"]
+    assert [str(one.message) for one in told] == [
+        f"{tmp_path} also has files of other kinds, which are passed over: 2 .pdf, 1 .jsonl, 1 no ending"]
 
 
 def test_links_to_folders_are_not_followed_and_folders_that_cannot_be_read_are_refused(
@@ -59,7 +69,6 @@ def test_what_has_the_name_of_a_text_and_is_no_file_is_told_and_left_out(tmp_pat
     (tmp_path / "b.txt").symlink_to("a.txt")
     (tmp_path / "gone.md").symlink_to("nowhere")
     (tmp_path / "loop.txt.gz").symlink_to("loop.txt.gz")
-    (tmp_path / "other.pdf").symlink_to("nowhere")
     os.mkfifo(tmp_path / "pipe.TXT")
     with pytest.warns(PellucidWarning) as told:
         assert [one.id for one in read_documents([str(tmp_path)])] == ["a.txt", "b.txt"]

@@ -6,6 +6,7 @@ import codecs
 import json
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,10 @@ def _of_path(path: str) -> Iterator[Document]:
 
 
 def _texts_in(folder: str) -> list[Path]:
-    """The text files of a folder at any depth, in order; links to folders are not followed, and what has the name of a
-    text and is no file (a broken link, a pipe) is left out, both with a warning.
+    """The text files of a folder at any depth, in order.
+
+    Links to folders are not followed, and what has the name of a text and is no file (a broken link, a pipe) is left
+    out, with a warning of each; and one says how many files of which other kinds there are, what is hidden not counted.
 
     Raises:
         DataError: a folder inside cannot be read.
@@ -108,20 +111,28 @@ def _texts_in(folder: str) -> list[Path]:
     def refuse(error: OSError) -> None:
         raise DataError("the folder cannot be read", where=error.filename, why=error.strerror or "") from error
 
-    found = []
+    found, others = [], Counter[str]()
     try:
         for place, folders, names in os.walk(folder, onerror=refuse):
             for link in (Path(place, name) for name in sorted(folders)):
                 if link.is_symlink():
                     _warn(link, "is a link to a folder, and is not followed")
-            for file in (Path(place, name) for name in sorted(names) if _plain(name).endswith(_TEXTS)):
-                if file.is_file():
+            for file in (Path(place, name) for name in sorted(names)):
+                if not _plain(file.name).endswith(_TEXTS):
+                    is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+                    others.update([] if is_hidden else [Path(_plain(file.name)).suffix or "no ending"])
+                elif file.is_file():
                     found.append(file)
                 else:
                     _warn(file, "is no regular file, and is left out" if file.exists()
                           else "is a link to nothing, and is left out")
     except PermissionError as error:
         refuse(error)
+    if others:
+        ranked = sorted(others.items(), key=lambda one: (-one[1], one[0]))
+        kinds = [f"{count:,} {_written(kind)}" for kind, count in ranked]
+        _warn(Path(folder), f"also has files of other kinds, which are passed over: {', '.join(kinds[:5])}"
+                            f"{', …' * (len(kinds) > 5)}")
     return sorted(found)
 
 
