@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,46 @@ def test_a_server_that_does_not_answer(data: str) -> None:
                 lambda: build_index([data], "qdrant://127.0.0.1:1/a")):
         with pytest.raises(ConfigError, match="does not answer"):
             ask()
+
+
+def asked_at(scheme: str) -> tuple[bytes, str]:
+    """The first bytes that a search sends to a server, which refuses it, and what its error says."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        server.settimeout(20)
+
+        def refuse() -> bytes:
+            with server.accept()[0] as asking:
+                first = asking.recv(65536)
+                asking.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+                return first
+
+        first = pool.submit(refuse)
+        with pytest.raises(ConfigError) as error:
+            open_index(f"{scheme}://127.0.0.1:{server.getsockname()[1]}/a").search("cat")
+        return first.result(), str(error.value)
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
+def test_the_key_is_that_of_the_environment_and_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QDRANT_API_KEY", raising=False)
+    sent, told = asked_at("qdrant")
+    assert b"api-key" not in sent.lower()
+    assert "QDRANT_API_KEY" in told
+    monkeypatch.setenv("QDRANT_API_KEY", "hush-hush")
+    sent, told = asked_at("qdrant")
+    assert b"api-key: hush-hush" in sent.lower()
+    assert "hush" not in told
+
+
+def test_https_begins_with_a_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QDRANT_API_KEY", "hush-hush")
+    sent, _ = asked_at("qdrant+https")
+    assert sent[:1] == b"\x16"
+    assert b"hush" not in sent
+
+
+@pytest.mark.parametrize("place", ["qdrant://name:hush@host/a", "qdrant+https://hush@host/a/b"])
+def test_a_place_holds_no_key(place: str) -> None:
+    with pytest.raises(ConfigError, match="no name or key") as error:
+        open_index(place)
+    assert "hush" not in str(error.value)

@@ -14,11 +14,11 @@ from pellucid.retrieve.passages import LONGEST, Document
 from pellucid.retrieve.retriever import Retriever
 
 LENGTHS = (20, 10_000)  # that a passage can have at most
-_REMOTE = "qdrant://"
+_REMOTE = ("qdrant://", "qdrant+https://")
 
 
 def open_index(place: str) -> Retriever:
-    """The index in a folder, or at ``qdrant://host[:port]/collection``.
+    """The index in a folder, or at ``qdrant[+https]://host[:port]/collection``.
 
     Raises:
         ConfigError: there is none.

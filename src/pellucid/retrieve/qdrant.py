@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +28,7 @@ from pellucid.retrieve.retriever import Found, check_question
 from pellucid.retrieve.terms import distinct_terms, terms_of
 
 VECTOR = "bm25"
+KEY = "QDRANT_API_KEY"
 _PORT = 6333
 _AT_ONCE = 256  # passages that are sent together
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -44,7 +46,8 @@ class Collection:
 
     @classmethod
     def at(cls, place: str) -> Collection:
-        """That at ``qdrant://host[:port]/collection``.
+        """That at ``qdrant://host[:port]/collection``, or by https at ``qdrant+https://…``. The server gets the key
+        that the environment has as QDRANT_API_KEY; it is kept nowhere.
 
         Raises:
             ConfigError: the extra is not installed, or this is no such place.
@@ -52,16 +55,21 @@ class Collection:
         if find_spec("qdrant_client") is None:
             raise ConfigError("an index on a Qdrant server needs qdrant-client", where=place,
                               fix="pip install 'pellucid[retrieve]'")
+        if "@" in place:  # and is not shown
+            raise ConfigError("the place of a collection has no name or key in it", where="the part before @",
+                              why="places are written into reports", fix=f"give the key as {KEY}, in the environment")
         try:
             parts = urlsplit(place)
             host, port, name = parts.hostname, parts.port or _PORT, parts.path.strip("/")
         except ValueError:
             host, port, name = None, 0, ""
         if not host or not name or "/" in name:
-            raise ConfigError("this is no place of a collection", where=place, fix="write qdrant://HOST:PORT/COLLECTION")
+            raise ConfigError("this is no place of a collection", where=place,
+                              fix="write qdrant://HOST:PORT/COLLECTION, or qdrant+https://…")
         from qdrant_client import QdrantClient
 
-        return cls(QdrantClient(host=host, port=port, check_compatibility=False), name)
+        return cls(QdrantClient(host=host, port=port, https=parts.scheme == "qdrant+https",
+                                api_key=os.environ.get(KEY) or None, check_compatibility=False), name)
 
     def search(self, question: str, k: int = 5) -> list[Found]:
         """The passages that fit best (see `Retriever`), scored by the server."""
@@ -86,7 +94,8 @@ class Collection:
         except (ApiException, OSError, ValueError, RuntimeError) as error:
             why = " ".join(str(error).split())[:300]
             raise ConfigError("the Qdrant server has no such index, or does not answer", where=self.name, why=why,
-                              fix="start it, or build the index: pellucid index DATA --out qdrant://…") from error
+                              fix="start it, or build the index: pellucid index DATA --out qdrant://…; "
+                                  f"if it asks for a key, set {KEY}") from error
 
 
 def write_collection(collection: Collection, paths: Sequence[str], add: bool, longest: int) -> dict[str, int]:
