@@ -99,6 +99,23 @@ def test_it_is_the_content_of_a_file_that_counts(table: Path, begin: Begin, tmp_
         check(start, tmp_path / "new", train=str(copy), validation_share=0.2)
 
 
+def test_files_are_compared_one_by_one(table: Path, begin: Begin, tmp_path: Path) -> None:
+    other, third = tmp_path / "other.tsv", tmp_path / "third.tsv"
+    other.write_text("".join(f"other {i}\t{i}\n" for i in range(100)))
+    third.write_text("".join(f"third {i}\t{i}\n" for i in range(100)))
+    start = begin("before", train=[{"path": str(table)}, {"path": str(other)}], validation_share=0)
+    for test, learned, count in ([other], 100, 100), ([third, table], 400, 500):
+        with pytest.raises(ConfigError, match=f"learned {learned} of the {count} test pairs") as error:
+            check(start, tmp_path / "new", train=str(third), test=[{"path": str(path)} for path in test])
+        assert "both have one file" in error.value.why
+    check(start, tmp_path / "new", train=str(table), validation_share=0, test=str(third))
+    record = json.loads((start / "data.json").read_text())
+    del record["train"]["files"]  # of a run from before they were recorded, all of them can be told
+    (start / "data.json").write_text(json.dumps(record))
+    with pytest.raises(ConfigError, match="learned 500 of the 500"):
+        check(start, tmp_path / "new", train=str(third), test=[{"path": str(path)} for path in (table, other)])
+
+
 def test_at_second_hand_and_in_a_circle(table: Path, begin: Begin, tmp_path: Path) -> None:
     other = tmp_path / "other.tsv"
     other.write_text("a\tb\n" * 3)

@@ -127,6 +127,10 @@ class Pairs:
         """The digest of the files, see `shards.sha256_of`; two splits of one file have the same."""
         return shards.sha256_of(self.split)
 
+    def digests(self) -> list[str]:
+        """That of each of its files, or pairs of them."""
+        return [shard.sha256() for shard in shards.shards_of(self.split)]
+
 
 def open_splits(config: RunConfig, run_folder: Path) -> dict[str, Pairs]:
     """The splits of a run by name: "train", and "validation" and "test" where there are any.

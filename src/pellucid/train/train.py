@@ -154,7 +154,7 @@ def read_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, reporte
 
 def remember_data(splits: dict[str, Pairs], corpora: dict[str, Corpus], out: Path, world: World = ALONE) -> None:
     """Writes data.json, if this is the first rank."""
-    now = {name: {**pairs.describe(), "sha256": pairs.sha256(),
+    now = {name: {**pairs.describe(), "sha256": pairs.sha256(), "files": pairs.digests(),
                   **(asdict(corpora[name].report) if name in corpora else {})} for name, pairs in splits.items()}
     if world.is_first:
         write_json(out / RECORD, now)

@@ -1,6 +1,6 @@
 """What a run holds out must be new to the runs that it starts from: their files are compared, and how they divide them.
 
-Only what lies in one file is found, by its SHA-256: it costs nothing, or one reading where the two divide it
+Only what lies in a file of both is found, by its SHA-256: it costs nothing, or one reading where the two divide it
 differently. Texts that stand in two files are `pellucid doctor`'s, within one configuration.
 """
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pellucid.config import RunConfig
 from pellucid.data.division import Division
-from pellucid.data.sources import fields_for, read_records
+from pellucid.data.shards import Shard, shards_of
+from pellucid.data.sources import fields_for, read_shard
 from pellucid.data.splits import RECORD, Pairs, division_of
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import read_json
@@ -24,18 +25,20 @@ def check_unseen(config: RunConfig, splits: dict[str, Pairs]) -> None:
         CheckpointError: what `division_of` says of such a run.
     """
     for folder, before in _ancestors(config):
-        if (digest := _digest(folder)) is None:
+        if not (digests := _digests(folder)):
             continue
         fields, division = fields_for(before.task, before.data), division_of(before.data, folder)
         for held_out in (splits[name] for name in ("validation", "test") if name in splits):
-            is_alike = division is not None and (division, fields) == (held_out.division, held_out.fields)
-            if is_alike or held_out.sha256() != digest:
+            if division is not None and (division, fields) == (held_out.division, held_out.fields):
                 continue
-            learned, count = _learned(held_out, Pairs("train", held_out.split, fields, division))
+            of_both = _of_both(held_out, digests)
+            learned = _learned(of_both, held_out, Pairs("train", held_out.split, fields, division))
             if learned:
+                count = sum(1 for _ in held_out.records())
+                files = "one file" if len(of_both) == 1 else f"{len(of_both):,} files"
                 raise ConfigError(f"{folder} learned {learned:,} of the {count:,} {held_out.name} pairs",
                                   where="train.initialize_from",
-                                  why=f"both have one file: {_told(division)} there, {_told(held_out.division)} here",
+                                  why=f"both have {files}: {_told(division)} there, {_told(held_out.division)} here",
                                   fix=f"give data.{held_out.name} a file that is new to it, or train it anew with "
                                       "the shares of this one")
 
@@ -52,20 +55,26 @@ def _ancestors(config: RunConfig) -> Iterator[tuple[Path, RunConfig]]:
         yield found[-1], config
 
 
-def _digest(folder: Path) -> str | None:
-    """Of the file that a run was trained on; None if that is not known."""
+def _digests(folder: Path) -> set[str]:
+    """Of the files that a run was trained on, and of all of them together; none if that is not known."""
     try:
-        return str(read_json(folder / RECORD)["train"]["sha256"])
-    except (CheckpointError, KeyError, TypeError):
-        return None
+        train = read_json(folder / RECORD)["train"]
+        return {str(train["sha256"]), *map(str, train.get("files", []))}
+    except (CheckpointError, KeyError, TypeError, AttributeError):
+        return set()
 
 
-def _learned(held_out: Pairs, training: Pairs) -> tuple[int, int]:
-    """How many pairs of `held_out` are in `training`, and how many there are. Both read the same files."""
-    both = zip(read_records(held_out.split, held_out.fields), read_records(training.split, training.fields),
-               strict=False)
-    learned = [training.has(theirs[1]) for ours, theirs in both if held_out.has(ours[1])]
-    return sum(learned), len(learned)
+def _of_both(held_out: Pairs, digests: set[str]) -> list[Shard]:
+    """Its files that have one of these digests; all, where they have one together."""
+    shards = shards_of(held_out.split)
+    return shards if held_out.sha256() in digests else [shard for shard in shards if shard.sha256() in digests]
+
+
+def _learned(of_both: list[Shard], held_out: Pairs, training: Pairs) -> int:
+    """How many pairs of these files belong to both."""
+    both = (pair for shard in of_both
+            for pair in zip(read_shard(shard, held_out.fields), read_shard(shard, training.fields), strict=False))
+    return sum(held_out.has(ours[1]) and training.has(theirs[1]) for ours, theirs in both)
 
 
 def _told(division: Division | None) -> str:
