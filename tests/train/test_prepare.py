@@ -138,6 +138,23 @@ def test_each_process_counts_what_the_others_have_read(tmp_path: Path, mapping: 
     assert re.fullmatch(r"train: 0 of 4 shards encoded, about \d+ s left", half_way[0])
 
 
+def test_how_far_it_is_takes_one_look_into_the_folder(tmp_path: Path, mapping: dict[str, Any],
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    config, out = from_mapping(mapping), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr("pellucid.train.prepare.write_part", stopping_after(2))
+        with pytest.raises(KeyboardInterrupt):
+            prepare(config, out, Reporter())
+    work = Preparation(open_splits(config, out)["train"], load_tokenizers(out / "tokenizer"), config, Reporter())
+
+    def asked(path: Path) -> bool:
+        raise AssertionError(f"{path} was asked for")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", asked)
+        assert work._how_far() == "train: 2 of 4 shards encoded"
+
+
 def test_training_finds_it_done_and_comes_out_the_same(tmp_path: Path, mapping: dict[str, Any], cache: Path) -> None:
     config = from_mapping(mapping)
     report = prepare(config, tmp_path / "run", Reporter())

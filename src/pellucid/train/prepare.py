@@ -112,7 +112,7 @@ class Preparation:
         self.sizes = {name: sum(Path(file).stat().st_size for file in shard.files)
                       for name, shard in self.shards.items()}
         self.names = list(self.sizes)
-        self.did, self._begun, self._there = 0, time.monotonic(), self._bytes_read()
+        self.did, self._begun, self._there = 0, time.monotonic(), self._state()[1]  # since then, the speed of all
 
     def run(self) -> None:
         """Encodes what nobody else does, until all is there."""
@@ -182,17 +182,21 @@ class Preparation:
 
     def _how_far(self) -> str:
         """How many shards are encoded, by whomever, and how long the others will take."""
-        done = sum(map(self._is_done, self.names))
-        left, speed = sum(self.sizes.values()) - self._bytes_read(), self._speed()
+        done, read = self._state()
+        left, speed = sum(self.sizes.values()) - read, (read - self._there) / max(time.monotonic() - self._begun, 1e-9)
         words = f"{self.pairs.name}: {done:,} of {len(self.names):,} shards encoded"
         return words + (f", about {duration(left / speed)} left" if speed > 0 and left else "")
 
-    def _speed(self) -> float:
-        """Bytes a second, of all processes, since this one began."""
-        return (self._bytes_read() - self._there) / max(time.monotonic() - self._begun, 1e-9)
-
-    def _bytes_read(self) -> int:
-        return sum(size if self._is_done(name) else self._read_of(name) for name, size in self.sizes.items())
+    def _state(self) -> tuple[int, int]:
+        """How many shards are done and how many bytes are read, by whomever: one look into the folder, as there may be
+        thousands of shards."""
+        try:
+            there = {path.name for path in self.parts.iterdir()}
+        except FileNotFoundError:
+            there = set(self.names) if self.folder.exists() else set()
+        done = self.sizes.keys() & there
+        begun = [name for name in self.sizes if f"read-{name}" in there and name not in done]
+        return len(done), sum(self.sizes[name] for name in done) + sum(map(self._read_of, begun))
 
     def _note(self, name: str, read: int) -> None:
         """For all processes: how many bytes of a shard that is not done are read."""
