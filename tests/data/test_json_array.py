@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from pellucid.data import json_array
-from pellucid.data.json_array import read_array
+from pellucid.data.json_array import about_how_many, read_array
 from pellucid.errors import DataError
 
 VALUES: list[Any] = [{"title": "天地", "text": "玄，\u2028 \"黄\" \\\n😀", "tags": ["a", {"b": None}]}, {},
@@ -72,3 +73,14 @@ def test_a_value_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatc
     with pytest.raises(DataError, match="Unterminated string"):
         list(read_array(path))
     assert max(seen) <= 1200
+
+
+def test_how_many_there_are_about_is_told_by_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_array, "_LOOKED_AT", 5000)
+    alike = [{"text": f"一{i:06}"} for i in range(10_000)]
+    path = written(tmp_path / "a.json", "\ufeff" + json.dumps(alike, ensure_ascii=False))
+    assert about_how_many(path) == pytest.approx(10_000, rel=0.01)
+    assert about_how_many(written(tmp_path / "b.json", json.dumps(alike[:9]))) == 9
+    for text in (json.dumps(["x" * 9000] * 3), '{"text": "a"}\n', "", "[", "[]"):
+        assert about_how_many(written(tmp_path / "c.json", text)) is None
+    assert about_how_many(written(tmp_path / "d.json.gz", gzip.compress(json.dumps(alike).encode()))) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import json
 import os
 import re
 import signal
@@ -97,12 +98,19 @@ def summary_of(config: RunConfig, out: Path) -> list[Any]:
     return [summary["score"], (out / "checkpoints" / summary["best"] / "model.safetensors").read_bytes()]
 
 
-@pytest.mark.parametrize("ending", [".tsv", ".tsv.gz"])
+@pytest.mark.parametrize("ending", [".tsv", ".tsv.gz", ".json", ".parquet"])
 def test_time_left_is_told_while_a_single_shard_is_read(tmp_path: Path, mapping: dict[str, Any], ending: str,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "_LINES_AT_ONCE", 25)
-    with (gzip.open if ending == ".tsv.gz" else open)(tmp_path / f"one{ending}", "wt") as file:
-        file.write("".join(f"{i}\t{i}\n" for i in range(100)))
+    texts = [str(i) for i in range(100)]
+    if ending == ".json":
+        (tmp_path / "one.json").write_text(json.dumps([{"source": text, "target": text} for text in texts]))
+    elif ending == ".parquet":
+        table = pytest.importorskip("pyarrow").table({"source": texts, "target": texts})
+        pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "one.parquet")
+    else:
+        with (gzip.open if ending == ".tsv.gz" else open)(tmp_path / f"one{ending}", "wt") as file:
+            file.write("".join(f"{text}\t{text}\n" for text in texts))
     config = from_mapping({**mapping, "data": {"train": str(tmp_path / f"one{ending}"), "validation_share": 0.3}})
     told = io.StringIO()
     prepare(config, tmp_path / "run", Reporter(told, seconds_between_lines=0))

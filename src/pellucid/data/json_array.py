@@ -1,14 +1,18 @@
 """The values of one JSON array, read as a stream: what is held is a window of the file, whatever its size."""
 
 import codecs
+import contextlib
+import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
-from pellucid.data.text_lines import MAX_LINE_BYTES, open_data
+from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, open_raw
 from pellucid.errors import DataError
 
 _BYTES_AT_ONCE = 2**20
+_LOOKED_AT = 2**22  # bytes of a file, by which is told how many values it has
 _SPACE = " \t\n\r"
 
 
@@ -47,6 +51,24 @@ def values_of(file: BinaryIO, path: str) -> Iterator[Any]:
     window.at += 1
     if window.next_character():
         raise window.broken("something follows the end of the array", window.at)
+
+
+def about_how_many(path: str) -> int | None:
+    """How many values the array has that is the file's content, if the others are as long as the first ones; None
+    where that cannot be told: it is packed, or no array, or its first value is longer than what is looked at.
+
+    Raises:
+        DataError: what `open_raw` says.
+    """
+    with open_raw(path) as file:
+        head = file.read(_LOOKED_AT)
+    if path.lower().endswith(".gz") or not is_array(head):
+        return None
+    count = 0
+    with contextlib.suppress(DataError):  # it is cut short
+        for _ in values_of(io.BytesIO(head), path):
+            count += 1
+    return count * Path(path).stat().st_size // len(head) or None
 
 
 class _Window:

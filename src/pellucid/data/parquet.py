@@ -19,10 +19,7 @@ def read_parquet(path: str, fields: Fields) -> Iterator[Record]:
         DataError: what `open_data` says; a broken file; a column that is absent, is there twice or holds no text; an
             empty cell.
     """
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ConfigError("reading Parquet needs pyarrow", where=path, fix="pip install 'pellucid[data]'") from error
+    pyarrow = _pyarrow(path)
     number = 0
     with open_data(path) as file, _seekable(path, file) as seekable:
         try:
@@ -38,6 +35,28 @@ def read_parquet(path: str, fields: Fields) -> Iterator[Record]:
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError("the Parquet file is damaged", where=f"{path}, after row {number}",
                             why=str(error)[:300]) from error
+
+
+def count_rows(path: str) -> int | None:
+    """How many rows a Parquet file says that it has; None of one that is damaged, as reading it will tell.
+
+    Raises:
+        ConfigError, DataError: as `read_parquet`.
+    """
+    pyarrow = _pyarrow(path)
+    with open_data(path) as file, _seekable(path, file) as seekable:
+        try:
+            return int(pyarrow.parquet.ParquetFile(seekable).metadata.num_rows)
+        except (pyarrow.ArrowException, OSError):
+            return None
+
+
+def _pyarrow(path: str) -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ConfigError("reading Parquet needs pyarrow", where=path, fix="pip install 'pellucid[data]'") from error
+    return pyarrow
 
 
 @contextlib.contextmanager

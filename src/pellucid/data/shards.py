@@ -14,6 +14,8 @@ from pathlib import Path
 
 from pellucid.config import Source, Split
 from pellucid.data import hub
+from pellucid.data.json_array import about_how_many
+from pellucid.data.parquet import count_rows
 from pellucid.data.text_lines import count_lines, open_raw
 from pellucid.errors import DataError
 from pellucid.files import remembered_sha256
@@ -53,12 +55,15 @@ class Shard:
         return " and ".join(f"{file}:{line}" for file in files)
 
     def lines(self) -> int | None:
-        """How many lines it has; None of a format without lines, where only reading all of it would tell.
+        """How many lines or rows it has; of a JSON array about how many records, by its beginning. None where only
+        reading all of it would tell: of other JSON, and of an array that is packed.
 
         Raises:
             DataError: a file cannot be read.
+            ConfigError: a package that the format needs is not installed.
         """
-        return None if suffix(self.files[0]) in (".json", ".parquet") else count_lines(self.files[0])
+        count = {".json": about_how_many, ".parquet": count_rows}.get(suffix(self.files[0]), count_lines)
+        return count(self.files[0])
 
     def sha256(self) -> str:
         """SHA-256 of the file as it lies on the disk; of two files, that of their two digests, a line each.

@@ -169,7 +169,7 @@ class Preparation:
         def told(read: int) -> None:
             if lines:
                 self._note(name, self.sizes[name] * min(read, lines) // lines)
-            of_all = f" of {lines:,}" if lines else ""
+            of_all = f" of {max(lines, read):,}" if lines else ""
             self.reporter.progress(f"{self._how_far()}; shard {int(name) + 1:,}: {read:,}{of_all} lines")
 
         def fill(place: Path) -> None:
