@@ -16,6 +16,7 @@ from tests.interop.conftest import perturb, sentences
 
 import pellucid
 from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
+from pellucid.files import sha256
 from pellucid.interop import ctranslate2 as to_ctranslate2
 from pellucid.interop import importing
 from pellucid.interop.families import family_of
@@ -338,6 +339,19 @@ def test_a_folder_that_is_given_without_its_name_has_one(foreign: Foreign, tmp_p
     monkeypatch.chdir(folder)
     import_run(Path(), tmp_path / "run")
     assert json.loads((tmp_path / "run" / "imported.json").read_text())["from"] == folder.name
+
+
+@pytest.mark.parametrize("size", ["50KB", "1GB"])
+def test_the_files_that_were_read_are_remembered_and_no_others(foreign: Foreign, tmp_path: Path, size: str) -> None:
+    folder, theirs = foreign(*SEQ2SEQ[0])
+    (folder / "model.safetensors").unlink()
+    theirs.save_pretrained(folder, max_shard_size=size)
+    wanted = {path.name: sha256(path) for path in folder.iterdir() if path.is_file()}
+    assert len([name for name in wanted if name.endswith(".safetensors")]) == 1 or size == "50KB"
+    for name in ("pytorch_model.bin", "README.md", "flax_model.msgpack"):
+        (folder / name).write_text("of no use here")
+    import_run(folder, tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "imported.json").read_text())["files"] == wanted
 
 
 @pytest.mark.parametrize(("case", "told"), [(SEQ2SEQ[4], "<mask> <hl> and 1 more"), (CLASSIFIERS[0], "<hl> <sep>")])

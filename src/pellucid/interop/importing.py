@@ -16,12 +16,12 @@ from pellucid.interop.families import FAMILIES, Family, family_of, other_class
 from pellucid.interop.foreign_tokenizer import Foreign, read_tokenizer
 from pellucid.interop.incoming import has_head, has_positions, to_ours
 from pellucid.interop.languages import MANY, Pair, around, pair_of
-from pellucid.interop.reading import Fields, read_config, read_weights
+from pellucid.interop.reading import INDEX, Fields, read_config, read_weights, weight_files
 from pellucid.interop.run_folder import write_run
 from pellucid.interop.searching import decode_of, left_out
 from pellucid.interop.vocabulary import Rows, rows_of
 from pellucid.runs.checkpoint import check_weights
-from pellucid.runs.format import IMPORTED
+from pellucid.runs.format import IMPORTED, WEIGHTS
 from pellucid.runs.run import build_model
 from pellucid.runs.tensors import shapes_of
 
@@ -88,13 +88,20 @@ def import_run(folder: Path, out: Path, languages: str | None = None, named: str
     except (IndexError, KeyError, RuntimeError) as error:  # of tensors that are missing or have other shapes
         raise CheckpointError("the tensors are not those that config.json describes", where=str(folder),
                               why=str(error)[:200]) from error
-    files = {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
-    origin = {"what": fields.architecture, "from": named or folder.resolve().name, "files": files}
+    origin = {"what": fields.architecture, "from": named or folder.resolve().name, "files": _files(folder)}
     way = returning.way_of(config.model, rows, None if pair is None else pair.language(rows))
     write_run(config, tokenizers, weights, origin, out,
               lambda place: returning.keep(folder, place / IMPORTED, theirs, weights, way))
     return Imported(fields.architecture, sum(p.numel() for p in built.parameters()),
                     _notes(kind, pair, told, rows, foreign))
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file that was read, by its name: a repository may hold the weights in other forms, too."""
+    weights = [path.name for path in weight_files(folder)]
+    index = [] if weights == [WEIGHTS] else [INDEX]
+    return {name: sha256(folder / name) for name in sorted([*weights, *index, *returning.FILES])
+            if (folder / name).is_file()}
 
 
 def _data(pair: Pair | None) -> DataConfig:

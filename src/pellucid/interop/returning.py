@@ -34,9 +34,9 @@ from pellucid.runs.tensors import Lazily, tensors_in, write_tensors
 
 Weights = Mapping[str, Tensor]
 _WAY, _KEPT, _ROUNDING = "way.json", "kept.safetensors", "rounding.safetensors"
-_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-          "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "source.spm", "target.spm", "spiece.model",
-          "tokenizer.model", "sentencepiece.bpe.model")
+FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+         "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "source.spm", "target.spm", "spiece.model",
+         "tokenizer.model", "sentencepiece.bpe.model")
 _FREE = {"dropout", "attention_dropout", "feed_forward_dropout", "max_length"}  # their file has no weight of these
 _SEARCH = ("beam_size", "length_penalty", "min_length", "max_length", "no_repeat_ngram", "sample", "temperature",
            "top_k", "top_p")
@@ -51,7 +51,7 @@ def keep(folder: Path, place: Path, theirs: Weights, ours: Weights, way: dict[st
         way: what `way_of` gave.
     """
     place.mkdir()
-    for name in _FILES:
+    for name in FILES:
         if (folder / name).is_file():
             shutil.copyfile(folder / name, place / name)
     config, rows, their = ModelConfig(**way["model"]), _rows(way), Fields(read_config(folder), folder / "config.json")
@@ -97,7 +97,7 @@ def export(run: Run, folder: Path, out: Path) -> Written:
     notes = _notes(run, their)
     exact = Lazily(names, lambda name: _found(theirs[name], rounding[name]) if name in rounding else theirs[name])
     with new_folder(out) as place:
-        for name in _FILES:
+        for name in FILES:
             if (origin / name).is_file():
                 shutil.copyfile(origin / name, place / name)
         write_json(place / "config.json", _in_single(their.values))
