@@ -341,6 +341,20 @@ def test_a_folder_that_is_given_without_its_name_has_one(foreign: Foreign, tmp_p
     assert json.loads((tmp_path / "run" / "imported.json").read_text())["from"] == folder.name
 
 
+@pytest.mark.parametrize(("told", "asked", "given"), [
+    ({"source_lang": "en", "target_lang": "fr"}, None, ("en", "fr")),
+    ({"source_lang": "en", "target_lang": "fr"}, "de-nl", ("de", "nl")),
+    ({"source_lang": "en", "target_lang": "ROMANCE"}, None, (None, None)),
+    ({"source_lang": "en", "target_lang": None}, None, (None, None)), ({}, None, (None, None))])
+def test_the_languages_of_a_marian_are_those_of_the_run(foreign: Foreign, tmp_path: Path, told: dict[str, Any],
+                                                        asked: str | None, given: tuple[str | None, ...]) -> None:
+    folder, _ = foreign(*SEQ2SEQ[0])
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MarianTokenizer", **told}))
+    import_run(folder, tmp_path / "run", asked)
+    data = pellucid.load(tmp_path / "run").config.data
+    assert (data.source_language, data.target_language) == given
+
+
 @pytest.mark.parametrize("size", ["50KB", "1GB"])
 def test_the_files_that_were_read_are_remembered_and_no_others(foreign: Foreign, tmp_path: Path, size: str) -> None:
     folder, theirs = foreign(*SEQ2SEQ[0])

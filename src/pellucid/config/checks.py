@@ -2,7 +2,7 @@
 
 import math
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 from pellucid.config import RunConfig
 from pellucid.errors import ConfigError
@@ -35,13 +35,18 @@ SHORTEST_WINDOW = 16  # of a reader: a question, and some of a passage
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")  # a tag of BCP 47, RFC 5646, as far as it is in use
 
 
+def is_language(tag: object) -> TypeGuard[str]:
+    """Whether it is a tag of a language."""
+    return isinstance(tag, str) and _LANGUAGE.fullmatch(tag) is not None
+
+
 def check_language(tag: str, where: str) -> None:
     """Refuses what is no tag of a language, such as "en", "pt-BR" or "zh-Hans".
 
     Raises:
         ConfigError: names `where` it was given.
     """
-    if not _LANGUAGE.fullmatch(tag):
+    if not is_language(tag):
         raise ConfigError(f"{tag[:40]!r} is no code of a language", where=where,
                           fix="give two or three letters, and more behind hyphens where they are needed: en, zh-Hans")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config import ModelConfig
-from pellucid.config.checks import check_language
+from pellucid.config.checks import check_language, is_language
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.interop.foreign_tokenizer import Foreign
@@ -71,11 +71,12 @@ def pair_of(fields: Fields, foreign: Foreign, languages: str | None) -> Pair | N
     if asked is not None and not all(asked):
         raise ConfigError(f"{languages[:40]!r} is no pair of languages", where="--languages",  # type: ignore[index]
                           fix="give the codes of both, such as en-fr")
+    told = _mapping(fields.where.with_name("tokenizer_config.json"))
     if fields.values.get("model_type") not in MANY:
         for code in asked or ():
             check_language(code, "--languages")
-        return Pair((asked[0], asked[1])) if asked else None
-    told = _mapping(fields.where.with_name("tokenizer_config.json"))
+        source, target = asked or (told.get("source_lang"), told.get("target_lang"))  # as Marian's has them
+        return Pair((source, target)) if is_language(source) and is_language(target) else None
     first = _forced(fields, foreign)
     source, target = asked or (told.get("src_lang"), told.get("tgt_lang") or (
         None if first is None else foreign.pieces[first]))
