@@ -31,16 +31,18 @@ def test_no_interval_leaves_the_range_of_its_score(metric: str, pairs: list[tupl
     low, high = RANGES[metric]
     scaled = [[low + value * min(high - low, 100) for value in column] for column in zip(*pairs, strict=True)]
     a, b = (Sample(dict(enumerate(column)), {}, 500) for column in scaled)
-    for found in intervals(metric, [a, b]):
+    for cell, found in zip((a, b), intervals(metric, [a, b]), strict=True):
         assert found is not None
-        assert found.low is not None
-        assert found.high is not None
-        assert low <= found.low <= found.mean <= found.high <= high
+        if found.low is None or found.high is None:
+            assert len({scale_of(metric, 500).to(value) for value in cell.values.values()}) == 1
+        else:
+            assert low <= found.low <= found.mean <= found.high <= high
     (test,) = compare(metric, [(a, b)])
     assert test is not None
     difference = test.difference
-    assert difference.low is not None
-    assert difference.high is not None
+    if difference.low is None or difference.high is None:
+        assert test.p in (None, 1.0)
+        return
     assert difference.low <= difference.mean <= difference.high
     if high == 100:
         assert difference.low >= -100
@@ -97,6 +99,34 @@ def test_the_interval_of_a_difference_leaves_out_zero_where_the_test_says_so() -
         assert test.difference.high is not None
         if abs(test.p - 0.05) > 1e-3:
             assert (test.difference.low > 0 or test.difference.high < 0) == (test.p < 0.05)
+
+
+@settings(deadline=None)
+@given(st.floats(0.1, 3), st.floats(0.1, 3), st.integers(2, 7))
+def test_where_nothing_varies_nothing_tells_how_far_an_interval_reaches(x: float, y: float, seeds: int) -> None:
+    a, b = (Sample(dict.fromkeys(range(seeds), value), {}) for value in (x, y))
+    (found,) = intervals("validation.loss", [a])
+    assert found is not None
+    assert (found.low, found.high) == (None, None)
+    (test,) = compare("validation.loss", [(a, b)])
+    assert test is not None
+    assert (test.difference.low, test.difference.high) == (None, None)
+    assert test.p == (1.0 if math.isclose(x, y, rel_tol=1e-9) else None)
+
+
+def test_one_wild_seed_does_not_turn_round_what_the_test_says() -> None:
+    """Five of six seeds are far better and one is lost: better on the scale, where it is tested, and worse in the mean.
+    """
+    cell, baseline = [1.7, 279.0, 1.5, 1.8, 1.9, 1.8], [25.4, 25.5, 25.4, 25.3, 25.3, 25.2]
+    (test,) = compare("test.perplexity", [(Sample(dict(enumerate(cell)), {}), Sample(dict(enumerate(baseline)), {}))])
+    assert test is not None
+    assert test.p is not None
+    assert test.p < 0.05
+    assert test.on_scale is not None
+    assert test.on_scale < 0
+    assert test.difference.low is not None
+    assert test.difference.high is not None
+    assert test.difference.low <= test.difference.mean <= test.difference.high < 0
 
 
 def test_seeds_that_agree_do_not_hide_that_there_are_few_sentences() -> None:

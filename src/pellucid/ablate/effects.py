@@ -29,8 +29,8 @@ Rows = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and its 95 % interval, in the score's own unit; `low` and `high` are None for a single seed, which has
-    none. Both are possible scores, or differences of such."""
+    """A mean and its 95 % interval, in the score's own unit; `low` and `high` are None where nothing tells how far it
+    reaches: of a single seed, or where nothing varies. Both are possible scores, or differences of such."""
 
     mean: float
     low: float | None
@@ -80,7 +80,7 @@ def intervals(metric: str, samples: Sequence[Sample]) -> list[Interval | None]:
             found.append(None)
             continue
         mean = fmean(sample.values.values())
-        if error is None:
+        if error is None or error.value == 0:
             found.append(Interval(mean, None, None))
             continue
         centre = fmean(scale.to(value) for value in sample.values.values())
@@ -146,8 +146,10 @@ def _test(scale: Scale, a: Mean, b: Mean, error: Error, alone: tuple[Error | Non
     centres = _centre(scale, a), _centre(scale, b)
     apart, mean = centres[0] - centres[1], _told(scale, a) - _told(scale, b)
     if error.value == 0:
-        return PairedTest(Interval(mean, mean, mean), 1.0 if mean == 0 or abs(apart) < _ROUNDING else None,
+        return PairedTest(Interval(mean, None, None), 1.0 if mean == 0 or abs(apart) < _ROUNDING else None,
                           on_scale=apart)
+    if mean * apart < 0:  # one wild seed turns the means round: what is told is what is tested
+        mean = float(scale.back(np.array(centres[0])) - scale.back(np.array(centres[1])))
     assert alone[0] is not None
     assert alone[1] is not None
     low, high = _difference(scale, centres, error, (alone[0].value, alone[1].value))

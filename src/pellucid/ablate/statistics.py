@@ -76,7 +76,7 @@ def moderated(samples: Sequence[Sequence[float]]) -> list[Variance | None]:
         samples: of each cell, its values in the order of the seeds; NaN for a seed that it lacks.
     """
     residuals = [np.asarray(sample, dtype=np.float64) for sample in samples]
-    residuals = [values - np.nanmean(values) if np.isfinite(values).any() else values for values in residuals]
+    residuals = [_centred(values) for values in residuals]
     degrees = np.array([np.isfinite(values).sum() - 1 for values in residuals])
     known = [i for i, nu in enumerate(degrees) if nu > 0]
     if not known:
@@ -92,6 +92,12 @@ def moderated(samples: Sequence[Sequence[float]]) -> list[Variance | None]:
     for place, i in enumerate(known):
         found[i] = Variance(float(max(shrunk[place], own[place])), float(freedom[place]))
     return found
+
+
+def _centred(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Without their mean; equal ones are 0 and no dust of rounding, which would pass for a variance."""
+    known = values[np.isfinite(values)]
+    return values - known[0] - (known - known[0]).mean() if len(known) else values
 
 
 def _common(own: NDArray[np.float64], nu: NDArray[np.float64], table: NDArray[np.float64]) -> tuple[float, float]:
