@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.coverage import coverage, labels_of, of_share
 from pellucid.evaluate.classification import classification_statistics
-from pellucid.evaluate.evaluate import finite
+from pellucid.evaluate.finite import finite
 from pellucid.evaluate.intervals import PERCENT, RATE, by_jackknife, design_effect, wilson
 from pellucid.evaluate.macro_f1 import macro_f1, macro_f1_interval
 from pellucid.evaluate.significance import (

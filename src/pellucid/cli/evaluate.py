@@ -51,7 +51,8 @@ def main(program: str, words: Sequence[str]) -> int:
     if arguments.index is None and arguments.k != Evaluate.k:
         raise ConfigError("--k changes nothing without --index", where=program, fix="give --index, or leave --k out")
     from pellucid.evaluate.answering import Opened
-    from pellucid.evaluate.evaluate import evaluate_runs, finite
+    from pellucid.evaluate.evaluate import evaluate_runs
+    from pellucid.evaluate.finite import finite
     from pellucid.train.journal import Reporter
 
     files = None if arguments.source is None else (str(arguments.source), str(arguments.target))

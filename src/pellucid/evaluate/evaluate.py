@@ -1,7 +1,6 @@
 """`pellucid evaluate`: runs against data they never saw, each with its scores and intervals, and against each other."""
 
 import json
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from pellucid.evaluate.answering import Opened, score_reader
 from pellucid.evaluate.classification import classification_statistics, confusion_table
 from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, in_lowercase
 from pellucid.evaluate.comparison_page import as_markdown
+from pellucid.evaluate.finite import finite
 from pellucid.evaluate.perplexity import perplexity_statistics
 from pellucid.evaluate.search_errors import search_errors
 from pellucid.evaluate.significance import SentenceStatistics, as_report, with_sources
@@ -181,16 +181,6 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]], say: Callable[[st
 
 def _with_sources(statistics: dict[str, SentenceStatistics], sources: Sequence[str]) -> dict[str, SentenceStatistics]:
     return {name: with_sources(metric, sources) for name, metric in statistics.items()}
-
-
-def finite(value: Any) -> Any:
-    """Plain data as JSON can have it: None for each number in it that is infinite, as the bound of an interval where
-    there is but one source."""
-    if isinstance(value, dict):
-        return {key: finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _likelihood_signatures(run: Run, unknown: float) -> dict[str, str]:

@@ -10,13 +10,12 @@ from typing import Any
 from pellucid.config import TokenizerConfig
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS, FIRST_SENTINEL, PAD, SPECIALS, UNK, UNKNOWN
-from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
+from pellucid.data.tokenizers.sentencepiece import SPACE, SentencePieceTokenizer
 from pellucid.data.tokenizers.symbols import symbols_of
 from pellucid.data.tokenizers.vocabulary import VocabularyTokenizer
 from pellucid.errors import ConfigError
 
 Json = dict[str, Any]
-_SPACE = "▁"
 
 
 def tokenizer_json(tokenizers: Tokenizers, classify: bool) -> Json:
@@ -78,9 +77,9 @@ def _of_sentencepiece(config: TokenizerConfig, tokenizer: SentencePieceTokenizer
         apart.append(f"{special})")
         model = {"type": "Unigram", "unk_id": UNK, "byte_fallback": False,
                  "vocab": [(piece, scores[piece][1] if piece in scores else 0.0) for piece in pieces]}
-    parts: Json = {"model": model, "normalizer": [{"type": "Prepend", "prepend": _SPACE},
-                                                  {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}],
-                   "decoder": [{"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}, {"type": "Fuse"},
+    parts: Json = {"model": model, "normalizer": [{"type": "Prepend", "prepend": SPACE},
+                                                  {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}],
+                   "decoder": [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}, {"type": "Fuse"},
                                {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
     if apart:
         parts["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "|".join(apart)}, "behavior": "Isolated",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from starlette.responses import Response
 
 from pellucid.config import DecodeConfig, Task
+from pellucid.evaluate.finite import finite
 from pellucid.runs.candidates import Candidate, Classified, Generated, Scored
 from pellucid.serve.alignment import Links
 from pellucid.serve.catalogue import Served
@@ -239,13 +239,5 @@ def as_json(answer: Any) -> bytes:
     try:
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(answer), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(finite(answer), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
