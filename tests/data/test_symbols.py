@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 import unicodedata
+from dataclasses import replace
 
 import pytest
 
 from pellucid.config import TokenizerConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.data.tokenizers import UNK, Tokenizers, train_tokenizers
+from pellucid.data.tokenizers.interface import Tidy
 from pellucid.data.tokenizers.symbols import CATEGORIES, symbols_of
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
@@ -37,6 +39,22 @@ def test_every_symbol_comes_back_as_one_piece(made: Tokenizers) -> None:
             assert source.decode(ids) == text
             assert symbol in source.pieces(ids), (text, source.pieces(ids))
         assert [piece for piece in source.pieces(source.encode(symbol)) if piece != "▁"] == [symbol]
+
+
+@pytest.mark.parametrize(("tidied", "gone"), [
+    ({"strip_punctuation": True}, {"，", "。", "!", "——"}), ({"lowercase": True}, {"Α", "Ⅳ", "Å"}), ({}, set())])
+def test_a_symbol_that_no_text_has_takes_no_place(tidied: dict[str, bool], gone: set[str]) -> None:
+    config = TokenizerConfig(symbols=tuple(CATEGORIES), **tidied)
+    tidy = Tidy(config.lowercase, config.strip_punctuation)
+    kept = [symbol for symbol in ALL if tidy(symbol) == symbol]
+    config = replace(config, vocab_size=len(kept) + 60)
+    draw = random.Random(1)
+    texts = ["".join(draw.choices(LETTERS, k=30)) for _ in range(200)]
+    source = train_tokenizers(config, [(text, text) for text in texts], "seq2seq").source
+    pieces = source.pieces(range(source.size))
+    assert set(pieces) & set(ALL) == set(kept)
+    assert not gone & set(pieces)
+    assert {"±", "→", "α"} <= set(pieces)
 
 
 def test_digits_stand_alone(made: Tokenizers) -> None:

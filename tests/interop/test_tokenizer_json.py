@@ -20,6 +20,7 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "word"}, {"kind": "word", "lowercase": True, "strip_punctuation": True}, {"kind": "character"},
     {"kind": "character", "lowercase": True}, {}, {"lowercase": True, "strip_punctuation": True},
     {"symbols": ("cjk_punctuation", "latin_punctuation"), "sentinels": 5, "split_digits": True, "vocab_size": 300},
+    {"symbols": ("latin_punctuation", "arrows"), "strip_punctuation": True, "vocab_size": 150},
     {"user_defined_symbols": ("cat", "<b>")}]
 UNIGRAM: list[dict[str, Any]] = [
     {"algorithm": "unigram", "vocab_size": 60},

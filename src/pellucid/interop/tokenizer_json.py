@@ -90,7 +90,9 @@ def _of_sentencepiece(config: TokenizerConfig, tokenizer: SentencePieceTokenizer
 def _symbols(config: TokenizerConfig, pieces: list[str]) -> list[str]:
     """Pieces that are never cut, merged or made of others."""
     sentinels = pieces[FIRST_SENTINEL:FIRST_SENTINEL + config.sentinels]
-    return [*sentinels, *config.user_defined_symbols, *symbols_of(config.symbols)]
+    there = set(pieces)
+    return [*sentinels, *config.user_defined_symbols,
+            *(symbol for symbol in symbols_of(config.symbols) if symbol in there)]
 
 
 def merges(tokenizer: SentencePieceTokenizer, symbols: list[str]) -> list[list[str]]:

@@ -112,7 +112,8 @@ def train(config: TokenizerConfig, texts: Sequence[str], tidy: Tidy) -> Sentence
     import sentencepiece
 
     _check_symbols(config.user_defined_symbols, tidy)
-    named = [*config.user_defined_symbols, *symbols_of(config.symbols)]
+    named = [*config.user_defined_symbols,
+             *(symbol for symbol in symbols_of(config.symbols) if tidy(symbol) == symbol)]  # no text has the others
     symbols = list(dict.fromkeys([*sentinels(config.sentinels), *named]))
     model, coverage = io.BytesIO(), config.character_coverage
     if coverage is None:
