@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.config import TokenizerConfig
+from pellucid.config import Task, TokenizerConfig
 from pellucid.data.tokenizers import BOS, EOS, PAD, UNK, Tokenizers, build, load_tokenizers, train_tokenizers
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.errors import CheckpointError, ConfigError, DataError, UserError
@@ -198,6 +198,15 @@ def test_symbols_and_digits() -> None:
     for symbol, key in (("<NUM>", "lowercase"), ("a-b", "strip_punctuation")):
         with pytest.raises(ConfigError, match=f"no text has '{symbol}' in it"):
             soup("bpe", user_defined_symbols=(symbol,), **{key: True})
+
+
+@pytest.mark.parametrize(("task", "characters"), [("seq2seq", 400), ("classification", 300)])
+def test_how_much_is_learned_from_is_told_before_it_takes_long(task: Task, characters: int) -> None:
+    told = list[str]()
+    pairs = [("ab ab ", "y"), ("bc bc ", "n")] * 50 if task == "classification" else [("ab ab ", "xz")] * 100
+    config = TokenizerConfig(vocab_size=9, sample_lines=50)
+    train_tokenizers(config, pairs, task, told.append)
+    assert told == [f"tokenizer: learning 9 pieces from 50 pairs, {characters:,} characters"]
 
 
 def test_training_samples_the_lines_it_is_told_to() -> None:

@@ -53,12 +53,13 @@ def _train(program: str, words: Sequence[str]) -> int:
     from pellucid.data.splits import open_splits
     from pellucid.data.tokenizers.build import train_tokenizers
     from pellucid.runs.folder import tokenizer_options
+    from pellucid.train.journal import Reporter
 
     if arguments.out.exists():
         raise ConfigError("the folder exists", where=str(arguments.out), fix="give another --out")
     with tempfile.TemporaryDirectory() as folder:  # for generated data
         pairs = open_splits(config, Path(folder))["train"]
-        tokenizers = train_tokenizers(tokenizer_options(config), pairs, config.task)
+        tokenizers = train_tokenizers(tokenizer_options(config), pairs, config.task, Reporter().say)
     tokenizers.save(arguments.out)
     print(f"{arguments.out}: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target tokens"
           f"{', shared' if tokenizers.shared else ''}")

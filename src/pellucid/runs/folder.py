@@ -208,7 +208,7 @@ def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Calla
     options = tokenizer_options(config)
     say(f"tokenizer: {options.path or f'training {options.kind}'}")
     texts = Texts(pairs, options.kind == "character") if config.task == "reading" else pairs
-    tokenizers = train_tokenizers(options, texts, config.task)
+    tokenizers = train_tokenizers(options, texts, config.task, say)
     tokenizers.save(place)
     write_json(place / _TRAINED_ON, {"sha256": pairs.sha256()})
     others = "" if tokenizers.shared or tokenizers.labels else f" and {tokenizers.target.size:,}"

@@ -110,11 +110,15 @@ def _file_names(config: TokenizerConfig, shared: bool, labels: tuple[str, ...]) 
     return [f"{side}.{ending}" for side in sides]
 
 
-def train_tokenizers(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], task: Task) -> Tokenizers:
+def train_tokenizers(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], task: Task,
+                     say: Callable[[str], None] = lambda line: None) -> Tokenizers:
     """Trains on `pairs`, which are read more than once, or loads what `config.path` names.
 
     SentencePiece learns from a sample of `config.sample_lines` pairs and `config.sample_characters` characters; the
     other kinds count every token.
+
+    Args:
+        say: told how much SentencePiece learns from, before minutes in which nothing more can be said.
 
     Raises:
         ConfigError: settings that do not fit the text or each other, or a package that is not installed.
@@ -130,8 +134,9 @@ def train_tokenizers(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], 
         raise ConfigError("a tokenizer of kind imported cannot be trained", where="tokenizer.kind",
                           fix="`pellucid import` makes one; start from its run with train.initialize_from")
     config = dataclasses.replace(config, shared=config.shared and not labels)
-    train = _train_sentencepiece if config.kind == "sentencepiece" else _train_vocabularies
-    trained = train(config, pairs, 1 if labels else 2)
+    sides = 1 if labels else 2
+    trained = (_train_sentencepiece(config, pairs, sides, say) if config.kind == "sentencepiece" else
+               _train_vocabularies(config, pairs, sides))
     return Tokenizers(config, trained[0], trained[-1], config.shared, labels)
 
 
@@ -161,8 +166,11 @@ def _reused(path: str, labels: tuple[str, ...]) -> Tokenizers:
     return loaded
 
 
-def _train_sentencepiece(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], sides: int) -> list[Tokenizer]:
+def _train_sentencepiece(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], sides: int,
+                         say: Callable[[str], None]) -> list[Tokenizer]:
     sample = _sample(pairs, config.sample_lines, config.sample_characters)
+    characters = sum(len(text) for pair in sample for text in pair[:sides])
+    say(f"tokenizer: learning {config.vocab_size:,} pieces from {len(sample):,} pairs, {characters:,} characters")
     tidy = Tidy(config.lowercase, config.strip_punctuation)
     if config.shared:
         return [sentencepiece.train(config, [text for pair in sample for text in pair], tidy)]
