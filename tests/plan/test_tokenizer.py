@@ -7,7 +7,7 @@ import random
 import pytest
 
 from pellucid.config import TokenizerConfig
-from pellucid.plan.tokenizer import memory_of
+from pellucid.plan.tokenizer import memory_of, not_reckoned
 
 PIECES = TokenizerConfig(vocab_size=8000)
 
@@ -54,3 +54,14 @@ def test_a_vocabulary_for_each_side_is_learned_from_one_at_a_time_and_no_label_i
                                     TokenizerConfig(path="tokenizer")])
 def test_nothing_is_told_of_what_is_not_reckoned(config: TokenizerConfig) -> None:
     assert memory_of(config, lines(10, " "), 10, 2) == {}
+
+
+def test_what_unigram_pieces_took_is_told_of_the_sample_that_is_learned_from() -> None:
+    pairs = [("a" * 400, "b" * 600)] * 20
+    unigram = TokenizerConfig(algorithm="unigram", sample_characters=10**8)
+    (told,) = not_reckoned(unigram, pairs, 10**6)
+    assert "2,575 to 5,627 MiB of 100,000,000 characters" in told  # 27 and 59 times 10⁸ bytes
+    (few,) = not_reckoned(unigram, pairs, 1000)
+    assert "of 1,000,000 characters" in few
+    for config in (PIECES, TokenizerConfig(kind="word"), TokenizerConfig(algorithm="unigram", path="tokenizer")):
+        assert not_reckoned(config, pairs, 10**6) == ()

@@ -17,6 +17,7 @@ from pellucid.plan.rehearsal import Holdings
 # Bytes found by experiment with SentencePiece 0.2.3 and glibc, see docs/plan.md.
 _PAIR, _SENTENCE, _ROOM = 250, 50, 3  # beside a pair's strings; beside a sentence, which has room for thrice its bytes
 _WORD, _CHARACTER, _NEIGHBOURS = 100, 45, 190  # of a different word, a character in it, two different neighbours
+_UNIGRAM = 27, 59  # of a character, where pieces are by unigram: English and French; Chinese verse
 _MERGE = 0.0006  # of each character of a different word, for each piece of the vocabulary
 
 
@@ -29,8 +30,7 @@ def memory_of(config: TokenizerConfig, pairs: Sequence[tuple[str, str]], count: 
     """
     if config.kind != "sentencepiece" or config.algorithm != "bpe" or config.path is not None or not pairs:
         return {}
-    mean = sum(len(a) + len(b) for a, b in pairs) / len(pairs)
-    taken = max(1, min(count, config.sample_lines, int(config.sample_characters / max(mean, 1))))
+    taken, _ = _sampled(config, pairs, count)
     known, tidy = pairs[:taken], Tidy(config.lowercase, config.strip_punctuation)
     times = taken / len(known)
     learned = [[tidy(pair[side]) for pair in known] for side in range(sides)]
@@ -39,6 +39,24 @@ def memory_of(config: TokenizerConfig, pairs: Sequence[tuple[str, str]], count: 
     sample = sum(sys.getsizeof(a) + sys.getsizeof(b) + _PAIR for a, b in known)
     trained = [_trained(texts, times, config.vocab_size) for texts in learned]
     return {"sample": round(times * sample)} | max(trained, key=lambda held: sum(held.values()))
+
+
+def not_reckoned(config: TokenizerConfig, pairs: Sequence[tuple[str, str]], count: int) -> tuple[str, ...]:
+    """What there is to say, in a sentence, of pieces by unigram, whose memory grows with the text otherwise in each
+    language: between the bounds that were measured. Arguments as of `memory_of`."""
+    if config.kind != "sentencepiece" or config.algorithm != "unigram" or config.path is not None or not pairs:
+        return ()
+    taken, mean = _sampled(config, pairs, count)
+    low, high = (f"{bound * taken * mean / 2**20:,.0f}" for bound in _UNIGRAM)
+    return (f"the memory of the tokenizer's training is not reckoned: pieces by unigram took {_UNIGRAM[0]} to "
+            f"{_UNIGRAM[1]} bytes a character beside the text itself, which is {low} to {high} MiB of "
+            f"{taken * mean:,.0f} characters; a lower tokenizer.sample_characters takes less",)
+
+
+def _sampled(config: TokenizerConfig, pairs: Sequence[tuple[str, str]], count: int) -> tuple[int, float]:
+    """How many pairs are learned from, and how many characters they have on average."""
+    mean = max(sum(len(a) + len(b) for a, b in pairs) / len(pairs), 1.0)
+    return max(1, min(count, config.sample_lines, int(config.sample_characters / mean))), mean
 
 
 def _trained(texts: Sequence[str], times: float, pieces: int) -> Holdings:

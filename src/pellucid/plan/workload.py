@@ -24,7 +24,7 @@ from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_to
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import ConfigError, DataError
 from pellucid.plan.rehearsal import Holdings
-from pellucid.plan.tokenizer import memory_of
+from pellucid.plan.tokenizer import memory_of, not_reckoned
 from pellucid.runs.folder import tokenizer_options
 from pellucid.train.workers import Workers, choose_workers
 
@@ -145,6 +145,7 @@ def _measured(config: RunConfig, count: int, pairs: Pairs) -> Workload:
         if is_counted and config.tokenizer.kind != "sentencepiece":
             sizes = [config.tokenizer.vocab_size] * 2
             assumptions.append(f"the vocabulary is full: {sizes[0]:,} tokens a side, as tokenizer.vocab_size allows")
+    assumptions += not_reckoned(tokenizer_options(config), pairs, count)
     corpus = sample_corpus(pairs, tokenizers, config)
     if len(corpus) == 0:
         raise DataError("no training pair is short enough", where="model.max_length", fix="raise model.max_length")
