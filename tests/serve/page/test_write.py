@@ -37,6 +37,17 @@ def texts(page: Any, selector: str) -> list[str]:
     return found
 
 
+def test_what_is_typed_before_the_runs_are_told_is_translated_then(visit: Open, settled: Settled) -> None:
+    page, held = settled(visit({"text": ""})), list[Any]()
+    page.route("**/v1/runs", lambda route: held.append(route))
+    page.reload()
+    page.fill("#text", TEXT)
+    page.wait_for_timeout(200)
+    held[0].continue_()
+    settled(page, "document.querySelector('#tokens .piece') !== null")
+    assert page.input_value("#text") == TEXT
+
+
 def test_what_is_typed_is_translated_with_the_probability_of_each_token(visit: Open, settled: Settled) -> None:
     page = settled(visit({"text": "who"}))
     page.focus("#text")

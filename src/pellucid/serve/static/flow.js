@@ -15,6 +15,7 @@ import {languageName, say} from "./words.js";
 
 // Everything anew, for another text, prefix, run or way of searching.
 export function refresh() {
+  if (!view.runs.length) return null; // once they are told, all is asked for
   overtake("first", "trace", "attention", "contributions", "other", "ours");
   unmeasure();
   $("trouble").hidden = true; // of what was asked before
