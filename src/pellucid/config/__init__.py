@@ -165,6 +165,16 @@ class ModelConfig:
     head_activation: str = "tanh"  # between the layers of a classifier's head
     max_length: int = 512
 
+    @property
+    def key_width(self) -> int:
+        """d_k, the width of a head's queries and keys."""
+        return self.value_width if self.d_key is None else self.d_key
+
+    @property
+    def value_width(self) -> int:
+        """The width of a head's values."""
+        return self.d_model // self.n_heads if self.d_head is None else self.d_head
+
 
 @dataclass(frozen=True)
 class TrainConfig:

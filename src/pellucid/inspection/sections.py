@@ -181,12 +181,10 @@ def shapes(calls: Sequence[ModuleCall], run: Run) -> Section:
         rows.append(["&nbsp;" * 5 * call.depth + text(named(name)), text(call.kind), inputs, _shape(call.output),
                      f"{call.parameters:,}" if call.parameters else ""])
     model = run.config.model
-    width = model.d_model // model.n_heads if model.d_head is None else model.d_head
-    key = width if model.d_key is None else model.d_key
     lead = told("The first sentence as a batch of 1, with D = {d_model} and {heads} heads; of a head, queries and keys "
                 "have width {key} and values {width}. Attention takes them as [batch, heads, tokens, width], and a "
-                "bias where the positions add one.").format(
-                    d_model=model.d_model, heads=model.n_heads, key=key, width=width)
+                "bias where the positions add one.").format(d_model=model.d_model, heads=model.n_heads,
+                                                            key=model.key_width, width=model.value_width)
     head = [told("step"), told("class"), told("in"), told("out"), told("parameters")]
     return Section("shapes", told("Shapes"), lead, table(head, rows, numbers=(4,)))
 

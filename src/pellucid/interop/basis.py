@@ -71,7 +71,7 @@ def streamed(weights: Weights, stack: str, alpha: float) -> Weights:
 
 def wide_keys(weights: Weights, config: ModelConfig) -> dict[str, Tensor]:
     """Queries and keys as wide as values, zeros behind them, scaled for scores that are divided by √(D/H)."""
-    heads, width = config.n_heads, value_width(config)
+    heads, width = config.n_heads, config.value_width
     if config.d_key is None:
         return dict(weights)
     scale = math.sqrt(width / config.d_key)
@@ -98,17 +98,7 @@ def t5_unscaled(weights: Weights, config: ModelConfig) -> Lazily:
 def _of_t5(name: str, config: ModelConfig) -> float:
     if "embedding." in name or name == "output.weight":
         return math.sqrt(config.d_model)
-    return 1 / math.sqrt(key_width(config)) if ".query." in name else 1.0
-
-
-def key_width(config: ModelConfig) -> int:
-    """d_k, the width of a head's queries and keys."""
-    return value_width(config) if config.d_key is None else config.d_key
-
-
-def value_width(config: ModelConfig) -> int:
-    """The width of a head's values."""
-    return config.d_model // config.n_heads if config.d_head is None else config.d_head
+    return 1 / math.sqrt(config.key_width) if ".query." in name else 1.0
 
 
 def _is_written(name: str) -> bool:

@@ -80,7 +80,7 @@ def check(config: RunConfig) -> None:
     if config.task != "seq2seq":
         raise holding.refusal(TARGET, f"task {config.task} is none of CTranslate2's", "it translates")
     found = holding.misfits(config.model, holding.CTRANSLATE2)
-    width = basis.value_width(config.model)
+    width = config.model.value_width
     if config.model.d_key is not None and config.model.d_key > width:
         found.append(f"model.d_key {config.model.d_key}, which is above the {width} of a head's values")
     if found:

@@ -11,7 +11,7 @@ from pellucid.config.checks import refuse_readers
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD
 from pellucid.files import write_json, write_text
-from pellucid.interop import basis, holding, returning
+from pellucid.interop import holding, returning
 from pellucid.interop.card import model_card
 from pellucid.interop.folder import Written, new_folder, sizes
 from pellucid.interop.pieces import models
@@ -108,7 +108,7 @@ def config_json(kind: str, model: Transformer, config: RunConfig, positions: int
     if kind == "umt5":
         inner = model.encoder.layers[0].feed_forward.inner.weight.shape[0]  # type: ignore[union-attr,index]
         return same | {"num_layers": m.encoder_layers, "num_decoder_layers": m.decoder_layers, "num_heads": m.n_heads,
-                       "d_kv": basis.key_width(m), "d_ff": inner, "feed_forward_proj": activation,
+                       "d_kv": m.key_width, "d_ff": inner, "feed_forward_proj": activation,
                        "dropout_rate": m.dropout, "layer_norm_epsilon": m.norm_epsilon or 1e-6,
                        "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
     return same | {"encoder_layers": m.encoder_layers, "decoder_layers": m.decoder_layers,

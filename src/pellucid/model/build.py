@@ -61,7 +61,7 @@ POSITIONS: dict[str, Choice[type[Position], Callable[[ModelConfig, bool], Positi
     "none": Choice(NoPosition, lambda m, both: NoPosition()),
     "sinusoidal": Choice(SinusoidalPosition, lambda m, both: SinusoidalPosition(m.d_model)),
     "learned": Choice(LearnedPosition, lambda m, both: LearnedPosition(m.d_model, m.max_length)),
-    "rotary": Choice(RotaryPosition, lambda m, both: RotaryPosition(_key_width(m))),
+    "rotary": Choice(RotaryPosition, lambda m, both: RotaryPosition(m.key_width)),
     "alibi": Choice(AlibiPosition, lambda m, both: AlibiPosition(m.n_heads)),
     "t5": Choice(T5Position, lambda m, both: T5Position(m.n_heads, both)),
     "transformer_xl": Choice(TransformerXlPosition, lambda m, both: TransformerXlPosition(m.d_model, m.n_heads))}
@@ -191,9 +191,9 @@ def check(config: ModelConfig) -> None:
                        f"{config.attention} would lose the turn in its features")
     if config.attention_dropout and attention is LinearAttention:
         raise _refusal(f"model.attention {config.attention} has no weights for model.attention_dropout to drop")
-    if position is RotaryPosition and _key_width(config) % 2:
+    if position is RotaryPosition and config.key_width % 2:
         width = "d_key" if config.d_key is not None else "d_model / n_heads" if config.d_head is None else "d_head"
-        raise _refusal(f"model.position rotary turns pairs of features: {width} must be even, not {_key_width(config)}")
+        raise _refusal(f"model.position rotary turns pairs of features: {width} must be even, not {config.key_width}")
     if position is TransformerXlPosition and (config.d_key, config.d_head) != (None, None):
         raise _refusal("model.position transformer_xl has keys of its own, and no model.d_key or model.d_head")
     if position is TransformerXlPosition and not config.biases:
@@ -206,10 +206,6 @@ def check(config: ModelConfig) -> None:
 
 def _refusal(what: str) -> ConfigError:
     return ConfigError(what, where="model")
-
-
-def _key_width(config: ModelConfig) -> int:
-    return config.d_key or config.d_head or config.d_model // config.n_heads
 
 
 def _check_name(key: str, name: str, choices: Iterable[str]) -> None:
