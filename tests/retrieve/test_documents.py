@@ -42,6 +42,17 @@ def test_how_many_files_of_a_folder_are_of_other_kinds_is_told(tmp_path: Path) -
         f"{tmp_path} also has files of other kinds, which are passed over: 2 .pdf, 1 .jsonl, 1 no ending"]
 
 
+def test_what_is_hidden_is_no_document_unless_it_is_given_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    for name in (".git/description.txt", ".venv/lib/LICENSE.md", "deep/.notes.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("not meant")
+    (tmp_path / ".link").symlink_to(tmp_path, target_is_directory=True)
+    assert [one.id for one in read_documents([str(tmp_path)])] == ["a.txt"]
+    assert [one.text for one in read_documents([str(tmp_path / "deep/.notes.md")])] == ["not meant"]
+    assert [one.id for one in read_documents([str(tmp_path / ".git")])] == ["description.txt"]
+
+
 def test_links_to_folders_are_not_followed_and_folders_that_cannot_be_read_are_refused(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep").mkdir()
@@ -84,7 +95,8 @@ def test_names_are_text_whatever_bytes_they_have(tmp_path: Path) -> None:
         content = b"one" if not name.endswith(b"gz") else gzip.compress(b"one")
         Path(os.fsdecode(bytes(tmp_path) + b"/" + name)).write_bytes(content)
     found = {one.id: one.title for one in read_documents([str(tmp_path)])}
-    assert found == {r"caf\udce9.txt": r"caf\udce9", "İ.md.gz": "İ", "a.b.TXT": "a.b", ".txt": ".txt"}
+    assert found == {r"caf\udce9.txt": r"caf\udce9", "İ.md.gz": "İ", "a.b.TXT": "a.b"}
+    assert [one.title for one in read_documents([str(tmp_path / ".txt")])] == [".txt"]
 
 
 def test_records_of_json(tmp_path: Path) -> None:

@@ -102,8 +102,9 @@ def _of_path(path: str) -> Iterator[Document]:
 def _texts_in(folder: str) -> list[Path]:
     """The text files of a folder at any depth, in order.
 
-    Links to folders are not followed, and what has the name of a text and is no file (a broken link, a pipe) is left
-    out, with a warning of each; and one says how many files of which other kinds there are, what is hidden not counted.
+    What is hidden (its name begins with a dot: .git, .venv) is passed over. Links to folders are not followed, and what
+    has the name of a text and is no file (a broken link, a pipe) is left out, with a warning of each; and one says how
+    many files of which other kinds there are.
 
     Raises:
         DataError: a folder inside cannot be read.
@@ -114,13 +115,13 @@ def _texts_in(folder: str) -> list[Path]:
     found, others = [], Counter[str]()
     try:
         for place, folders, names in os.walk(folder, onerror=refuse):
+            folders[:] = [name for name in folders if not name.startswith(".")]  # those that are walked into
             for link in (Path(place, name) for name in sorted(folders)):
                 if link.is_symlink():
                     _warn(link, "is a link to a folder, and is not followed")
-            for file in (Path(place, name) for name in sorted(names)):
+            for file in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
                 if not _plain(file.name).endswith(_TEXTS):
-                    is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-                    others.update([] if is_hidden else [Path(_plain(file.name)).suffix or "no ending"])
+                    others[Path(_plain(file.name)).suffix or "no ending"] += 1
                 elif file.is_file():
                     found.append(file)
                 else:
