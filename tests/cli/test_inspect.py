@@ -102,6 +102,8 @@ def test_the_page_of_a_classifier(inspected_classifier: Path, check_page: Check)
     assert "confusion" in check_page(html)
     assert (inspected_classifier / "confusion.png").exists()
     assert "The sentences are from the test data." in html
+    assert ", pooling mean" in html
+    assert "decoder" not in html
     scores = (inspected_classifier / "training.csv").read_text(encoding="utf-8")
     assert scores.count("validation,accuracy,") == scores.count("validation,macro_f1,") == scores.count(
         "validation,loss,") > 1

@@ -64,6 +64,7 @@ def test_of_a_normal_distribution_few_are_near_0_and_of_nothing_all() -> None:
 def test_weights_that_are_not_finite_are_told_too(weight: float) -> None:
     found = statistics(torch.tensor([[1.0, weight], [0.0, 1.0]]))
     assert not math.isfinite(found.maximum)
+    assert math.isnan(found.near_zero)
     assert found.spectral_norm is None
 
 

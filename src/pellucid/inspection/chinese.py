@@ -52,6 +52,7 @@ CHINESE = {
     ", ": "，",
     "D = {d_model}, {n_heads} heads, positions {position}, norm {norm}, residual {residual}, attention {attention}":
         "D = {d_model}，{n_heads} 个头，位置 {position}，归一化 {norm}，残差 {residual}，注意力 {attention}",
+    ", window {window}": "，窗口 {window}", ", pooling {pooling}": "，池化 {pooling}",
     "run": "运行", "task": "任务", "model": "模型", "parameters": "参数", "checkpoint": "检查点",
     "{checkpoint}, validation {monitor} {score:.4f}": "{checkpoint}，验证 {monitor} {score:.4f}",
     # the command line
@@ -90,11 +91,11 @@ CHINESE = {
     "Entropy of a head's weights, averaged over all queries. 0 bits: all on one token; n bits: as if spread evenly "
     "over 2ⁿ tokens.":
         "一个头的权重的熵，对所有查询取平均。0 比特：全部集中于一个词元；n 比特：相当于均匀分布在 2ⁿ 个词元上。",
-    "Distance between a token and the tokens it attends to, weighted by attention and averaged; in cross-attention "
-    "between a position of the target and one of the source. The decoder's self-attention counts from the token that "
-    "was read last, which stands before the one that is written.":
-        "词元与它所关注的词元之间的距离，按注意力加权后取平均；在交叉注意力中，是目标位置与源位置之间的距离。"
-        "解码器的自注意力从最后读入的词元算起，即正要写出的词元之前的那一个。",
+    "Distance between a token and the tokens it attends to, weighted by attention and averaged.":
+        "词元与它所关注的词元之间的距离，按注意力加权后取平均。",
+    " Cross-attention goes from a position of the target to one of the source; the decoder's self-attention counts "
+    "from the token that was read last, which stands before the one that is written.":
+        "交叉注意力从目标位置到源位置；解码器的自注意力从最后读入的词元算起，即正要写出的词元之前的那一个。",
     "The loss of the whole model is {loss:.3f} {unit}. Each number is what leaving out one head adds to that, in bold "
     "where it is more than two standard errors from 0. Nothing is trained again: this says what the model relies on, "
     "not what it could do without.":
@@ -202,8 +203,9 @@ CHINESE = {
     "Position bias of each head: {name}": "每个头的位置偏置：{name}",
     "What is added to a score, over the distance from the query to the key; left of 0 the key comes first.":
         "加到分数上的值，随查询到键的距离变化；0 的左边，键在前。",
-    "The same as matrices over the first positions. In a decoder, the causal mask hides what is right of the diagonal.":
-        "同样的值，画成前若干个位置的矩阵。在解码器中，因果掩码遮住对角线右边的部分。",
+    "The same as matrices over the first positions.": "同样的值，画成前若干个位置的矩阵。",
+    " In a decoder, the causal mask hides what is right of the diagonal.":
+        "在解码器中，因果掩码遮住对角线右边的部分。",
     "A number for each of {buckets} buckets of distances: the far ones share one.":
         "{buckets} 个距离桶各有一个数：较远的距离共用一个。",
     "Only the term that does not depend on the query is drawn.": "只画出不依赖于查询的那一项。",

@@ -160,6 +160,10 @@ def _facts(run: Run) -> list[tuple[str, str]]:
                   "{encoder} encoder + {decoder} decoder layers")
     parts = told("D = {d_model}, {n_heads} heads, positions {position}, norm {norm}, residual {residual}, attention "
                  "{attention}").format_map(vars(model))
+    if model.attention == "window":
+        parts += told(", window {window}").format(window=model.window)
+    if config.task == "classification":
+        parts += told(", pooling {pooling}").format(pooling=model.pooling)
     facts = [(told("run"), str(run.folder)), (told("task"), config.task),
              (told("model"), layers.format(encoder=model.encoder_layers, decoder=model.decoder_layers) + told(", ")
               + parts), (told("parameters"), f"{sum(p.numel() for p in run.model.parameters()):,}")]

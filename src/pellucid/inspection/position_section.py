@@ -117,8 +117,10 @@ def _biases(run: Run, own: Mapping[str, MultiHeadAttention], save: Save) -> str:
         all_biases, titles, drawn("Position bias of each head: {name}").format(name=name)), _matrix_points(biases))
     body = picture(curves, told("What is added to a score, over the distance from the query to the key; left of 0 the "
                                 "key comes first."))
-    body += picture(matrices, told("The same as matrices over the first positions. In a decoder, the causal mask hides "
-                                   "what is right of the diagonal."))
+    of_matrices = told("The same as matrices over the first positions.")
+    if any(key.startswith("decoder") for key in shown):
+        of_matrices += told(" In a decoder, the causal mask hides what is right of the diagonal.")
+    body += picture(matrices, of_matrices)
     if name == "t5":
         body += paragraph(told("A number for each of {buckets} buckets of distances: the far ones share one.").format(
             buckets=next(iter(own.values())).position.buckets))

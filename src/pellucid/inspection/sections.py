@@ -108,10 +108,12 @@ def heads(measured: HeadMeasures | None, about: str, unit: str, save: Save) -> S
             "Entropy of a head's weights, averaged over all queries. 0 bits: all on one token; n bits: as if spread "
             "evenly over 2ⁿ tokens."))
         png = figures.head_table(measured.distance, drawn("Mean attention distance"), drawn("tokens"))
-        body += picture(save("head-distance", png, of_heads(measured.distance)), told(
-            "Distance between a token and the tokens it attends to, weighted by attention and averaged; in "
-            "cross-attention between a position of the target and one of the source. The decoder's self-attention "
-            "counts from the token that was read last, which stands before the one that is written."))
+        of_distance = told("Distance between a token and the tokens it attends to, weighted by attention and averaged.")
+        if any(kind_of(name) != "encoder" for name in measured.distance.rows):
+            of_distance += told(" Cross-attention goes from a position of the target to one of the source; the "
+                                "decoder's self-attention counts from the token that was read last, which stands "
+                                "before the one that is written.")
+        body += picture(save("head-distance", png, of_heads(measured.distance)), of_distance)
         title = drawn("Head importance: increase of the loss without the head")
         png = figures.head_table(measured.importance, title, drawn(unit), signed=True)
         body += picture(save("head-importance", png, of_heads(measured.importance)), told(

@@ -28,7 +28,7 @@ class Statistics:
 
     Attributes:
         count: how many.  mean, deviation, minimum, maximum: of them.
-        near_zero: the share whose size is at most NEAR of the root mean square of their parameter.
+        near_zero: the share whose size is at most NEAR of the root mean square of their parameter, if that is finite.
         norm: √Σ w².
         spectral_norm, effective_rank: of a matrix; None of anything else.
     """
@@ -70,7 +70,7 @@ def statistics(tensor: Tensor) -> Statistics:
     """Of one parameter, in fp64; σ of a matrix only where all its weights are finite."""
     flat = tensor.detach().cpu().double().flatten()
     size = flat.square().mean().sqrt()
-    near = (flat.abs() <= NEAR * size).double().mean()
+    near = (flat.abs() <= NEAR * size).double().mean() if size.isfinite() else size.new_tensor(torch.nan)
     found = Statistics(flat.numel(), *(float(value) for value in (
         flat.mean(), flat.std(correction=0), flat.min(), flat.max(), near, flat.norm())))
     if tensor.dim() != 2 or not flat.isfinite().all():
