@@ -201,7 +201,7 @@ def checked_sha256(path: Path, name: str, anew: bool = False) -> str:
     """
     entries = _entries(path)
     if name not in entries:
-        raise CheckpointError("a file of the checkpoint is missing", where=str(path / name), fix=REPAIR)
+        raise CheckpointError("the file is missing", where=str(path / name), fix=REPAIR)
     size, digest = entries[name]
     _check(path, name, size, digest, sha256 if anew else remembered_sha256)
     return digest
@@ -230,7 +230,7 @@ def _check(folder: Path, name: str, size: int, digest: str, digest_of: Callable[
     elif digest_of(file) != digest:
         fault, why = "is damaged", "its SHA-256 is not the one in manifest.json"
     if fault:
-        raise CheckpointError(f"a file of the checkpoint {fault}", where=str(file), why=why, fix=REPAIR)
+        raise CheckpointError(f"the file {fault}", where=str(file), why=why, fix=REPAIR)
 
 
 def read_json(path: Path, fix: str = "copy it again") -> Any:

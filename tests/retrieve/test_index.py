@@ -131,8 +131,9 @@ def test_every_damage_is_one_clear_error(idx: Path, name: str, how: str) -> None
             len(content) // 2 + 1 :]
         path.write_bytes({"cut": content[:-2], "flipped": flipped, "emptied": b""}[how])
     is_manifest_gone = name == MANIFEST and how == "gone"
-    with pytest.raises(ConfigError if is_manifest_gone else DataError, match=r"damaged|no index"):
+    with pytest.raises(ConfigError if is_manifest_gone else DataError, match=r"damaged|no index") as told:
         FolderIndex(idx)
+    assert "checkpoint" not in f"{told.value.why}{told.value.fix}"
 
 
 def forge(idx: Path, name: str) -> None:

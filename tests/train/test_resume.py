@@ -132,7 +132,7 @@ def test_a_best_whose_weights_are_damaged_is_told_and_chosen_anew(tmp_path: Path
     (tmp_path / "checkpoints/step-00000003/model.safetensors").unlink()
     reporter = stop_at()
     assert train_run.train(config, tmp_path, reporter)["best"] != "step-00000003"
-    assert "step-00000003/model.safetensors: a file of the checkpoint is missing" in reporter.told
+    assert "step-00000003/model.safetensors: the file is missing" in reporter.told
 
 
 def test_no_whole_checkpoint_is_an_error_and_never_a_new_beginning(tmp_path: Path, tiny: Any, stop_at: Any) -> None:
