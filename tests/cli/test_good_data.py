@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from pellucid.data.reading import Question, Reference
+from pellucid.data.squad import squad_of
+
 SHARE = ("--data.validation_share", "0.2")
 
 
@@ -110,6 +113,17 @@ def test_a_tokenizer_alone(cli: Any, data: Path, tiny: Path, trains: Callable[..
     assert "pieces   1 2" in cli("tokenizer", "show", data / "tok", "--text", "1 2", "--target").out
     trains("--data.train", data / "pairs.tsv", "--tokenizer.path", data / "tok")
     assert "pieces" in cli("tokenizer", "show", data / "out", "--text", "1 2").out
+
+
+def test_a_tokenizer_for_a_reader_learns_from_what_is_read_and_asked(cli: Any, tmp_path: Path) -> None:
+    asked = [("The cat sleeps, long.", Question(f"no-{i}", "Who sleeps?", (Reference("The cat", 0),)).as_json())
+             for i in range(9)]
+    (tmp_path / "asked.json").write_text(squad_of(asked), encoding="utf-8")
+    (tmp_path / "reader.yaml").write_text("{task: reading, tokenizer: {kind: word}}", encoding="utf-8")
+    cli("tokenizer", "train", tmp_path / "reader.yaml", "--data.train", tmp_path / "asked.json",
+        "--data.validation_share", 0, "--out", tmp_path / "tok")
+    tokens = json.loads((tmp_path / "tok" / "shared.vocab.json").read_text(encoding="utf-8"))["tokens"]
+    assert set(tokens) == {"The", "cat", "sleeps", ",", "long", ".", "Who", "?"}
 
 
 def test_a_tokenizer_that_is_not_there(cli: Any, train_on: Callable[..., Any], data: Path) -> None:

@@ -50,6 +50,7 @@ def main(program: str, words: Sequence[str]) -> int:
 def _train(program: str, words: Sequence[str]) -> int:
     arguments, overrides = parse_with_overrides(TrainTokenizer, program, words)
     config = read_config(arguments.config, overrides)
+    from pellucid.data.reading import texts_of
     from pellucid.data.splits import open_splits
     from pellucid.data.tokenizers.build import train_tokenizers
     from pellucid.runs.folder import tokenizer_options
@@ -58,8 +59,8 @@ def _train(program: str, words: Sequence[str]) -> int:
     if arguments.out.exists():
         raise ConfigError("the folder exists", where=str(arguments.out), fix="give another --out")
     with tempfile.TemporaryDirectory() as folder:  # for generated data
-        pairs = open_splits(config, Path(folder))["train"]
-        tokenizers = train_tokenizers(tokenizer_options(config), pairs, config.task, Reporter().say)
+        texts = texts_of(open_splits(config, Path(folder))["train"], config)
+        tokenizers = train_tokenizers(tokenizer_options(config), texts, config.task, Reporter().say)
     tokenizers.save(arguments.out)
     print(f"{arguments.out}: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target tokens"
           f"{', shared' if tokenizers.shared else ''}")

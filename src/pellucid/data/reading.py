@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from pellucid.config import RunConfig
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
 
@@ -115,6 +116,11 @@ class Texts:
             new = "" if passage == before else words_of(passage, self.is_character)
             yield new, words_of(question_of(line).text, self.is_character)
             before = passage
+
+
+def texts_of(pairs: Iterable[tuple[str, str]], config: RunConfig) -> Iterable[tuple[str, str]]:
+    """What the tokenizer of a run learns from, of its pairs."""
+    return Texts(pairs, config.tokenizer.kind == "character") if config.task == "reading" else pairs
 
 
 class Row(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pellucid.config import RunConfig
 from pellucid.data.canonical import canonical
-from pellucid.data.reading import Texts, question_of
+from pellucid.data.reading import question_of, texts_of
 from pellucid.data.shards import place
 from pellucid.data.splits import Pairs
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
@@ -70,7 +70,7 @@ def examine_questions(config: RunConfig, splits: dict[str, Pairs], load: Callabl
     if asked["train"].questions:
         progress("training the tokenizer")
         try:
-            texts = Texts(splits["train"], config.tokenizer.kind == "character")
+            texts = texts_of(splits["train"], config)
             facts["vocabulary"] = (load() or train_tokenizers(config.tokenizer, texts, config.task)).source.size
         except UserError as error:
             findings.append(Finding.of_error("tokenizer", "broken", "tokenizer", error, "training stops"))

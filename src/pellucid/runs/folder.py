@@ -19,7 +19,7 @@ from pellucid.config.effects import LANGUAGES, differences_in_training
 from pellucid.config.mapping import as_table, differences, from_mapping, to_mapping
 from pellucid.config.strict_yaml import as_yaml, read_yaml
 from pellucid.data.claims import lock
-from pellucid.data.reading import Texts
+from pellucid.data.reading import texts_of
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
 from pellucid.errors import CheckpointError, ConfigError
 from pellucid.files import REPAIR, read_json, write_json, write_text
@@ -207,8 +207,7 @@ def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Calla
         say("tokenizer: the data has changed since it was made")
     options = tokenizer_options(config)
     say(f"tokenizer: {options.path or f'training {options.kind}'}")
-    texts = Texts(pairs, options.kind == "character") if config.task == "reading" else pairs
-    tokenizers = train_tokenizers(options, texts, config.task, say)
+    tokenizers = train_tokenizers(options, texts_of(pairs, config), config.task, say)
     tokenizers.save(place)
     write_json(place / _TRAINED_ON, {"sha256": pairs.sha256()})
     others = "" if tokenizers.shared or tokenizers.labels else f" and {tokenizers.target.size:,}"
