@@ -12,6 +12,7 @@ import pytest
 
 from pellucid.config import RunConfig, Split
 from pellucid.config.mapping import from_mapping, to_mapping
+from pellucid.data.division import Division
 from pellucid.data.splits import open_splits
 from pellucid.doctor.examine import examine
 from pellucid.doctor.finding import Finding
@@ -200,6 +201,21 @@ def test_an_epoch_has_of_each_source_as_much_as_its_weight_says(desk: Desk) -> N
                              "train": {"batch_sentences": 10}})
     report = examine(weighted, open_splits(weighted, desk.folder), lambda: None, lambda line: None)
     assert report.facts["tokens"]["batches_per_epoch"] == pytest.approx(3 * COUNT / 10, rel=0.05)
+
+
+def test_an_epoch_has_what_is_learned_from(desk: Desk) -> None:
+    """What is set aside and what has an empty side is not in it."""
+    source, target = desk.lines["train"]
+    target[::3] = [""] * len(target[::3])
+    config = desk.config({"train": {"batch_sentences": 10}})
+    config = replace(config, data=replace(config.data, validation=None, validation_share=0.4))
+    division = Division(0.4)
+    learned = [text for text in source if division.part_of(text) == "train"]
+    filled = [text for text, other in zip(source, target, strict=True) if other and text in set(learned)]
+    report = examine(config, open_splits(config, desk.folder), lambda: None, lambda line: None)
+    assert [report.facts[name]["records"] for name in ("train", "validation", "test")] == [
+        len(learned), COUNT - len(learned), 60]
+    assert report.facts["tokens"]["batches_per_epoch"] == pytest.approx(len(filled) / 10, abs=2)
 
 
 class TestLabels:

@@ -52,7 +52,7 @@ def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Toke
         drafts += labels.drafts([(first.part, first.labels) for first in firsts])
     findings = [Finding.of_error("unreadable", "broken", first.part.name, first.reading.stop, "training stops there")
                 for first in firsts if first.reading.stop is not None] + finish(drafts)
-    facts: dict[str, Any] = {first.part.name: {"records": first.reading.records} for first in firsts}
+    facts: dict[str, Any] = {name: {"records": count} for first in firsts for name, count in first.records.items()}
     train = firsts[0]
     if train.reading.records == 0:
         return DataReport(findings, facts)
@@ -167,7 +167,7 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
                 cost="the model cannot read them, and writes ⁇ for them",
                 do=against_unknown(config, tokenizers, missed)))
         if first.part.name == "train" and len(encoded.lengths[0]):
-            scale = max(first.reading.records / len(encoded.lengths[0]), 1.0)
+            scale = first.filled["train"] / len(encoded.lengths[0])
             corpus = sample_corpus(_weighted(first), tokenizers, config)
             facts = {"vocabulary": tokenizers.source.size, "unknown": round(encoded.unknown, 5),
                      "well_seen": round(tokens.well_seen(encoded, scale), 3), "lengths": tokens.length_facts(encoded),

@@ -19,7 +19,7 @@ class FirstPass:
 
     Attributes:
         characters: by side, kind → lines.
-        seen, labels: by split.
+        records, filled, seen, labels: by split; filled are records with two sides.
     """
 
     part: Part
@@ -27,12 +27,16 @@ class FirstPass:
     reading: Reading = field(init=False)
     characters: tuple[dict[str, Tally], dict[str, Tally]] = field(
         default_factory=lambda: (defaultdict(Tally), defaultdict(Tally)))
+    records: dict[str, int] = field(default_factory=dict)
+    filled: dict[str, int] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     labels: dict[str, Labels] = field(default_factory=dict)
     sample: Sample = field(default_factory=Sample)
 
     def __post_init__(self) -> None:
         self.reading = Reading(self.part.whole)
+        self.records = {share.name: 0 for share in self.part.shares}
+        self.filled = dict(self.records)
         self.seen = {share.name: Seen() for share in self.part.shares}
         self.labels = {share.name: Labels() for share in self.part.shares}
 
@@ -47,6 +51,8 @@ class FirstPass:
             for name, share in self._by_share(window):
                 filled = share.at([i for i, pair in enumerate(zip(share.sources, share.targets, strict=True))
                                    if all(text.strip() for text in pair)])
+                self.records[name] += len(share)
+                self.filled[name] += len(filled)
                 self.seen[name].add(filled.numbers, filled.sources, filled.targets)
                 if self.task == "classification":
                     self.labels[name].add(share.numbers, share.sources, share.targets)

@@ -57,7 +57,7 @@ def examine_questions(config: RunConfig, splits: dict[str, Pairs], load: Callabl
     asked, findings, facts = dict[str, Asked](), list[Finding](), dict[str, Any]()
     for part in parts_of(splits):
         reading = _read(part, asked, progress)
-        facts[part.name] = {"records": reading.records}
+        facts |= {share.name: {"records": asked[share.name].questions} for share in part.shares}
         if reading.stop is not None:
             findings.append(Finding.of_error("unreadable", "broken", part.name, reading.stop, "training stops there"))
     drafts = [Draft("answer_nowhere", one.part, len(one.nowhere), one.questions, tuple(one.nowhere)[:MOST_EXAMPLES],
