@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,4 +73,14 @@ def test_batches_by_hand() -> None:
     assert facts["batches_per_epoch"] == 2
     assert facts["epochs"] == 5
     assert facts["filled"] == pytest.approx(21 / 25, abs=1e-4)  # (2·3 + 4·3) where 6 + 8 are, 3 + 4 where they are
-    assert facts["suited_batch_tokens"] == 256  # the smallest that is advised
+    assert "suited_batch_tokens" not in facts  # 256, the smallest that is advised, would make one batch of all
+
+
+@pytest.mark.parametrize(("train", "scale", "suited"), [
+    ({"batch_tokens": 256}, 10, None), ({"batch_tokens": 512}, 10, 256), ({"batch_sentences": 100}, 10, 256),
+    ({"batch_tokens": 4}, 20_000, 256), ({"batch_tokens": 16}, 2_000_000, 32_768)])
+def test_a_size_of_batches_is_advised_where_it_helps(train: dict[str, int], scale: float, suited: int | None) -> None:
+    config = replace(CONFIG, train=from_mapping({"train": train}).train)
+    corpus = corpus_of([np.ones(n) for n in (2, 2, 2, 3)], [np.ones(n) for n in (2, 2, 4, 4)])  # 12 target tokens
+    facts = batch_facts(corpus, sample_tokenizers(CONFIG, PAIRS, ()), config, scale)
+    assert facts.get("suited_batch_tokens") == suited

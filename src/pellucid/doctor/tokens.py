@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.config import RunConfig
+from pellucid.config import RunConfig, TrainConfig
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus
 from pellucid.data.examples import training_examples
@@ -180,7 +180,17 @@ def batch_facts(corpus: Corpus, tokenizers: Tokenizers, config: RunConfig, scale
     tokens = int((lengths[0] if config.task == "classification" else lengths[1]).sum() * scale)
     facts = {"batches_per_epoch": per_epoch, "epochs": round(epochs, 1), "target_tokens": tokens,
              "filled": round(sum(int(side.sum()) for side in lengths) / max(padded, 1), 4)}
-    if not _FEWEST_BATCHES <= per_epoch <= _MOST_BATCHES:
-        wanted = max(tokens // (_USUAL_BATCHES if per_epoch > _MOST_BATCHES else 2 * _FEWEST_BATCHES), 1)
-        facts["suited_batch_tokens"] = int(np.clip(2 ** int(np.log2(wanted)), 256, 32_768))
-    return facts
+    suited = _suited_batch(per_epoch, tokens, train)
+    return facts | ({"suited_batch_tokens": suited} if suited is not None else {})
+
+
+def _suited_batch(per_epoch: int, tokens: int, train: TrainConfig) -> int | None:
+    """A size that gives an epoch more batches where there are few, or fewer where there are very many; None where there
+    is none, or the one there is does."""
+    are_many = per_epoch > _MOST_BATCHES
+    if not are_many and per_epoch >= _FEWEST_BATCHES:
+        return None
+    wanted = max(tokens // (_USUAL_BATCHES if are_many else 2 * _FEWEST_BATCHES), 1)
+    suited = int(np.clip(2 ** int(np.log2(wanted)), 256, 32_768))
+    helps = suited > train.batch_tokens if are_many else suited < train.batch_tokens
+    return suited if helps or train.batch_sentences is not None else None
