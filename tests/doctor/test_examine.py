@@ -239,6 +239,15 @@ class TestLabels:
     def test_clean(self, config: RunConfig, tmp_path: Path) -> None:
         assert self.findings(config, tmp_path) == {}
 
+    def test_a_label_that_the_sample_misses(self, config: RunConfig, tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("pellucid.doctor.pairs._CHUNK", 50)
+        monkeypatch.setattr("pellucid.doctor.pairs._MOST_CHUNKS", 3)  # of six, every second
+        lines = (tmp_path / "train.tsv").read_text().splitlines()
+        new = [("bad" if 60 <= i < 90 else "good") + line[line.index("\t"):] for i, line in enumerate(lines)]
+        (tmp_path / "train.tsv").write_text("\n".join(new) + "\n")
+        assert set(self.findings(config, tmp_path)) <= {"unknown_tokens"}  # of words, the sample misses some, too
+
     def test_spoilt(self, config: RunConfig, tmp_path: Path) -> None:
         train, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
         lines = train.read_text().splitlines()

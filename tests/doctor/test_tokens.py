@@ -33,13 +33,13 @@ def encoded(source: list[int], target: list[int], counts: dict[int, int] | None 
 
 
 def test_tokens_and_unknown_ones() -> None:
-    found = encode(PAIRS, sample_tokenizers(CONFIG, PAIRS), CONFIG)
+    found = encode(PAIRS, sample_tokenizers(CONFIG, PAIRS, ()), CONFIG)
     assert [side.tolist() for side in found.lengths] == [[3, 3, 3], [2, 3, 4]]  # eos counted
     assert found.unknown == pytest.approx(2 / 18)  # c and z stand there once
 
 
 def test_long_texts_are_found_and_short_ones_never_encoded() -> None:
-    check = LengthCheck(CONFIG, sample_tokenizers(CONFIG, PAIRS))
+    check = LengthCheck(CONFIG, sample_tokenizers(CONFIG, PAIRS, ()))
     check.add(Window([7, 8, 9], ["a b c", "a b c d", "a"], ["x", "abcdefghij", "x y z y x"]))
     assert (check.source.numbers, check.target.numbers) == ([8], [9])  # 4 tokens and eos are more than 4
 
@@ -60,16 +60,24 @@ def test_the_largest_half_that_suits() -> None:
     pairs = [(f"{word} {word} ab", word) for word in ("cat", "dog", "bird", "horse") for _ in range(120)]
     pairs += [(f"{i:04d}", f"{i * 7:04d}") for i in range(3000)]
     config = from_mapping({"tokenizer": {"kind": "sentencepiece", "vocab_size": 1000}})
-    seen = well_seen(encode(pairs, sample_tokenizers(config, pairs), config), 1.0)
+    seen = well_seen(encode(pairs, sample_tokenizers(config, pairs, ()), config), 1.0)
     assert seen < 0.95
-    size = suited_vocabulary(config, pairs, seen, 20.0)
+    size = suited_vocabulary(config, pairs, (), seen, 20.0)
     assert size == 250  # at 20 times as many, half of 500 are seen too rarely
-    assert suited_vocabulary(config, pairs, 0.96, 1.0) is None
+    assert suited_vocabulary(config, pairs, (), 0.96, 1.0) is None
+
+
+def test_what_is_advised_needs_no_second_label_in_the_sample_and_counts_no_empty_line() -> None:
+    texts = [f"{word} {word} ab" for word in ("cat", "dog", "bird", "horse") for _ in range(700)]
+    config = from_mapping({"task": "classification", "tokenizer": {"kind": "sentencepiece", "vocab_size": 500}})
+    every_second = [pair for text in texts for pair in (("", "a"), (text, "a"))]  # 5,600 lines: every second is taken
+    assert suited_vocabulary(config, every_second, "ab", 0.5, 20.0) == suited_vocabulary(
+        config, [(text, "a") for text in texts], "ab", 0.5, 20.0)
 
 
 def test_batches_by_hand() -> None:
     corpus = corpus_of([np.ones(n) for n in (2, 2, 2, 3)], [np.ones(n) for n in (2, 2, 4, 4)])
-    facts = batch_facts(corpus, sample_tokenizers(CONFIG, PAIRS), CONFIG, 1.0)  # 12 target tokens in batches of 8
+    facts = batch_facts(corpus, sample_tokenizers(CONFIG, PAIRS, ()), CONFIG, 1.0)  # 12 target tokens in batches of 8
     assert facts["batches_per_epoch"] == 2
     assert facts["epochs"] == 5
     assert facts["filled"] == pytest.approx(21 / 25, abs=1e-4)  # (2·3 + 4·3) where 6 + 8 are, 3 + 4 where they are

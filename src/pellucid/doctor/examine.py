@@ -62,7 +62,7 @@ def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Toke
     if normal.copies:
         findings += finish([Draft("copying", train.part, train.reading.records, train.reading.records)])
     try:
-        tokenizers = load() or tokens.sample_tokenizers(config, train.sample.pairs)
+        tokenizers = load() or tokens.sample_tokenizers(config, train.sample.pairs, train.labels["train"].counts)
         check_tokenizers(config, tokenizers)
     except UserError as error:
         tokenizers = None
@@ -173,7 +173,8 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
                      "well_seen": round(tokens.well_seen(encoded, scale), 3), "lengths": tokens.length_facts(encoded),
                      **tokens.batch_facts(corpus, tokenizers, config, scale)}
             if tokenizers.config.kind == "sentencepiece":
-                size = tokens.suited_vocabulary(config, first.sample.pairs, facts["well_seen"], scale)
+                size = tokens.suited_vocabulary(config, first.sample.pairs, first.labels["train"].counts,
+                                                facts["well_seen"], scale)
                 facts |= {"suited_vocabulary": size} if size is not None else {}
     return findings + _of_sizes(facts), facts
 

@@ -6,7 +6,7 @@ are hardly learned.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import UNK
 from pellucid.doctor.finding import Tally
 from pellucid.doctor.reading import Window
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, UserError
 
 _ENOUGH = 100  # times that a piece should be seen
 _WELL_SEEN = 0.95  # of the pieces should be
@@ -35,14 +35,19 @@ _USUAL_BATCHES = 500
 Lengths = NDArray[np.int64]
 
 
-def sample_tokenizers(config: RunConfig, pairs: Sequence[tuple[str, str]]) -> Tokenizers:
+def sample_tokenizers(config: RunConfig, pairs: Sequence[tuple[str, str]], labels: Iterable[str]) -> Tokenizers:
     """Tokenizers as training makes them, from a sample; with fewer pieces where the sample allows no more.
+
+    Args:
+        labels: of a classifier, those of all training data: a sample may miss some.
 
     Raises:
         UserError: what training raises.
     """
     options = dataclasses.replace(config.tokenizer, sample_lines=min(config.tokenizer.sample_lines, 20_000),
                                   sample_characters=min(config.tokenizer.sample_characters, 4_000_000))
+    if config.task == "classification":
+        pairs = [*((text, "") for text, _ in pairs), *(("", label) for label in labels)]
     while True:
         try:
             return train_tokenizers(options, pairs, config.task)
@@ -144,18 +149,20 @@ def well_seen(encoded: Encoded, scale: float) -> float:
     return sum(count * scale >= _ENOUGH for count in counts) / max(len(counts), 1)
 
 
-def suited_vocabulary(config: RunConfig, pairs: Sequence[tuple[str, str]], seen: float, scale: float) -> int | None:
+def suited_vocabulary(config: RunConfig, pairs: Sequence[tuple[str, str]], labels: Iterable[str], seen: float,
+                      scale: float) -> int | None:
     """The largest half, quarter … of the configured vocabulary that suits the data, `seen` being how much of the whole
     one does; None where it suits itself, or where that cannot be told."""
-    size, step = config.tokenizer.vocab_size, 1 + len(pairs) // _FEW_PAIRS
-    pairs, scale = pairs[::step], scale * step
+    filled = [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+    size, step = config.tokenizer.vocab_size, 1 + len(filled) // _FEW_PAIRS
+    pairs, scale = filled[::step], scale * step
     while seen < _WELL_SEEN and size >= 2 * _SMALLEST:
         size //= 2
         options = dataclasses.replace(config.tokenizer, vocab_size=size, path=None)
         try:
             smaller = dataclasses.replace(config, tokenizer=options)
-            seen = well_seen(encode(pairs, sample_tokenizers(smaller, pairs), smaller), scale)
-        except ConfigError:  # the characters alone are more
+            seen = well_seen(encode(pairs, sample_tokenizers(smaller, pairs, labels), smaller), scale)
+        except UserError:  # the characters alone are more
             return None
     return size if seen >= _WELL_SEEN and size < config.tokenizer.vocab_size else None
 
