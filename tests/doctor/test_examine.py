@@ -239,6 +239,12 @@ class TestLabels:
     def test_clean(self, config: RunConfig, tmp_path: Path) -> None:
         assert self.findings(config, tmp_path) == {}
 
+    def test_records_that_training_skips_are_in_no_conflict(self, config: RunConfig, tmp_path: Path) -> None:
+        lines = (tmp_path / "train.tsv").read_text().splitlines()
+        lines += ["good\t", "bad\t ", "bad\t", "\t" + lines[0].split("\t")[1]]
+        (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
+        assert set(self.findings(config, tmp_path)) == {"empty", "label_empty"}
+
     def test_a_label_that_the_sample_misses(self, config: RunConfig, tmp_path: Path,
                                             monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("pellucid.doctor.pairs._CHUNK", 50)

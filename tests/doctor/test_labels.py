@@ -19,17 +19,23 @@ def test_misspelt_labels_are_rare_and_close_to_a_frequent_one() -> None:
 def test_as_many_labels_as_a_classifier_may_have_are_labels() -> None:
     labels = Labels()
     names = [str(i) for i in range(MAX_LABELS)]
-    labels.add(list(range(MAX_LABELS)), names, names)
+    labels.count(list(range(MAX_LABELS)), names)
     assert not labels.are_texts
-    labels.add([MAX_LABELS], ["one more"], ["one more"])
+    labels.count([MAX_LABELS], ["one more"])
     assert labels.are_texts
+
+
+def test_labels_are_counted_and_where_they_stand() -> None:
+    labels = Labels()
+    labels.count([2, 3, 4], ["good", "bad", "bad"])
+    labels.count([5, 6], ["bad", "good"])
+    assert labels.counts == {"good": 2, "bad": 3}
+    assert labels.first["bad"] == [3, 4, 5]
 
 
 def test_one_text_with_two_labels() -> None:
     labels = Labels()
-    labels.add([2, 3, 4], ["A fine film", "bad", "a fine film!"], ["good", "bad", "bad"])
-    labels.add([5, 6], ["Bad.", "a fine film"], ["bad", "good"])
-    assert labels.conflicts() == [4]
-    assert labels.counts == {"good": 2, "bad": 3}
-    assert labels.first["bad"] == [3, 4, 5]
+    labels.compare([2, 3, 4], ["A fine film", "bad", "a fine film!"], ["good", "bad", "bad"])
+    labels.compare([5, 6], ["Bad.", "a fine film"], ["bad", "good"])
+    assert (labels.conflicts(), labels.compared) == ([4], 5)
     assert not Labels().conflicts()

@@ -55,7 +55,8 @@ class FirstPass:
                 self.filled[name] += len(filled)
                 self.seen[name].add(filled.numbers, filled.sources, filled.targets)
                 if self.task == "classification":
-                    self.labels[name].add(share.numbers, share.sources, share.targets)
+                    self.labels[name].count(share.numbers, share.targets)
+                    self.labels[name].compare(filled.numbers, filled.sources, filled.targets)
             progress(f"{self.part.name}: {self.reading.records:,} records read")
 
     def _by_share(self, window: Window) -> Iterator[tuple[str, Window]]:

@@ -31,13 +31,16 @@ class Labels:
     _labels: list[NDArray[np.uint64]] = field(default_factory=list)
     _numbers: list[Sequence[int]] = field(default_factory=list)
 
-    def add(self, numbers: Sequence[int], texts: Sequence[str], labels: Sequence[str]) -> None:
-        """Takes in records."""
+    def count(self, numbers: Sequence[int], labels: Sequence[str]) -> None:
+        """Takes in the labels of records."""
         for number, label in zip(numbers, labels, strict=True):
             if label in self.counts or len(self.counts) <= _MOST:
                 self.counts[label] += 1
                 if len(places := self.first.setdefault(label, [])) < MOST_EXAMPLES:
                     places.append(number)
+
+    def compare(self, numbers: Sequence[int], texts: Sequence[str], labels: Sequence[str]) -> None:
+        """Takes in records that have a text and a label."""
         self._texts.append(hashes([canonical(text) for text in texts]))
         self._labels.append(hashes(labels))
         self._numbers.append(numbers)
@@ -46,6 +49,11 @@ class Labels:
     def are_texts(self) -> bool:
         """Whether there are too many of them to be labels."""
         return len(self.counts) > _MOST
+
+    @property
+    def compared(self) -> int:
+        """Records that have a text and a label."""
+        return sum(map(len, self._numbers))
 
     def draft(self, kind: str, part: Part, split: str, chosen: Sequence[str], more: str = "") -> Draft:
         """A finding about these labels of a split."""
@@ -109,5 +117,5 @@ def drafts(parts: Sequence[tuple[Part, dict[str, Labels]]]) -> list[Draft]:
             unknown = [label for label in labels.counts if label not in training.counts and label.strip()]
             found += [labels.draft("label_empty", part, name, empty),
                       labels.draft("label_unknown", part, name, unknown),
-                      Draft.of("label_conflict", part, Tally.of(labels.conflicts()), labels.counts.total(), where=name)]
+                      Draft.of("label_conflict", part, Tally.of(labels.conflicts()), labels.compared, where=name)]
     return [draft for draft in found if draft.count]
