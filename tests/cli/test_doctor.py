@@ -54,6 +54,18 @@ def test_what_is_no_configuration(cli: Any) -> None:
     cli("doctor", "no-such-thing").says(2, "no such recipe or file")
 
 
+def test_a_recipe_goes_before_a_folder_of_its_name(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "copy").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code, found = report(cli, "copy", "--data.generated.train", 60, "--data.generated.test", 9)
+    assert (code, found["data"]["train"]["records"]) == (0, 60)
+
+
+@pytest.mark.parametrize("verb", ["doctor", "train", "plan"])
+def test_a_folder_that_is_no_runs(cli: Any, tmp_path: Path, verb: str) -> None:
+    cli(verb, tmp_path).says(2, "this is a folder", str(tmp_path), "config.yaml")
+
+
 class TestRunFolder:
     """A run is examined as it lies there; nothing in it is changed."""
 

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.arguments import parse_with_overrides, read_config
+from pellucid.cli.arguments import parse_with_overrides, read_config, run_folder
 from pellucid.cli.fields import Positional
-from pellucid.config import RunConfig
-from pellucid.config.mapping import from_mapping, override, to_mapping
 from pellucid.language import shortened
 
 if TYPE_CHECKING:
@@ -44,8 +42,7 @@ class Doctor:
 def main(program: str, words: Sequence[str]) -> int:
     """Examines, prints, and says by the exit code whether training may begin."""
     arguments, overrides = parse_with_overrides(Doctor, program, words)
-    run = Path(arguments.config) if Path(arguments.config).is_dir() else None
-    config = _of_run(run, overrides) if run is not None else read_config(arguments.config, overrides)
+    run, config = run_folder(arguments.config), read_config(arguments.config, overrides)
     from pellucid.doctor.checkup import check_up
     from pellucid.train.journal import Reporter
 
@@ -55,12 +52,6 @@ def main(program: str, words: Sequence[str]) -> int:
     print(json.dumps(report.to_mapping(), ensure_ascii=False) if arguments.json
           else "\n".join(as_text(report, arguments.config, min(shutil.get_terminal_size().columns, _MOST_COLUMNS))))
     return _BROKEN if report.count("broken") else 0
-
-
-def _of_run(run: Path, overrides: dict[str, Any]) -> RunConfig:
-    from pellucid.runs.folder import read_config as read_run_config
-
-    return from_mapping(override(to_mapping(read_run_config(run)), overrides))
 
 
 def as_text(report: Checkup, subject: str, width: int) -> Iterator[str]:

@@ -52,6 +52,9 @@ def read_shipped(name: str, folder: Path, kind: str) -> Recipe:
     except FileNotFoundError as error:
         raise ConfigError(f"there is no such {kind} or file", where=name,
                           fix=f"{guess(name, names)}those that ship are {', '.join(names)}") from error
+    except IsADirectoryError as error:
+        raise ConfigError(f"this is a folder, and a {kind} or file is wanted", where=name,
+                          fix="name the YAML file; a run's folder would hold config.yaml") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("the file cannot be read", where=name, why=str(error)) from error
     if not isinstance(mapping, dict):
