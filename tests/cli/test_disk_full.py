@@ -182,6 +182,8 @@ def test_an_output_stays_where_the_input_cannot_be_read(cli: Any, run: Path, cla
                       ["score", run, "--source", source, "--target", good]):
             cli(*words, "--output", output).says(3, told)
             assert output.read_text() == "precious\n"
+            cli(*words, "--output", tmp_path / "new").says(3, told)
+            assert not (tmp_path / "new").exists()
     for words in (["translate", run], ["classify", classifier]):
         cli(*words, "--output", output, stdin=bad.read_bytes()).says(3, "standard input:2")
         assert output.read_text() == "precious\n"

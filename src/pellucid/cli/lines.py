@@ -39,8 +39,8 @@ def answer_lines(source: Path | None, output: Path | None,
 
 
 class _Output:
-    """The file to write, packed if it is called so (.gz), or standard output; a file stays as it was until there is
-    something to write.
+    """The file to write, packed if it is called so (.gz), or standard output; a file stays as it was, or is not there,
+    until there is something to write.
 
     Raises:
         OutputError: the file cannot be written; now, or at any line.
@@ -48,11 +48,12 @@ class _Output:
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._file = path, cast("io.TextIOWrapper", sys.stdout) if path is None else None
+        self._is_new = path is not None and not path.exists()
         if self._file is not None:
             self._file.reconfigure(encoding="utf-8", errors="backslashreplace")
         elif path is not None and (path.is_file() or not path.exists()):
             with output_errors(path):
-                path.open("a").close()
+                path.open("a").close()  # what cannot be written is known before there is work
 
     def write(self, lines: Iterable[str]) -> None:
         """Writes all of them, which are out when this returns."""
@@ -72,6 +73,8 @@ class _Output:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.write([])  # nothing was asked: nothing is answered
+        elif self._path is not None and self._file is None and self._is_new:
+            self._path.resolve().unlink(missing_ok=True)  # where it is a link to nothing, it stays one
         if self._path is not None and self._file is not None:
             with contextlib.suppress(OSError), self._plain:  # all of it is out, or it has been told what is not
                 self._file.close()
