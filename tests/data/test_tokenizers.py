@@ -275,7 +275,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path, name: str) -> None:
             load_tokenizers(folder)
         assert error.value.where == str(folder / name)
         assert error.value.fix.startswith("copy its folder again")
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError, match="there is no tokenizer here"):
         load_tokenizers(tmp_path / "none")
 
 

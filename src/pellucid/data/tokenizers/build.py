@@ -24,7 +24,7 @@ from pellucid.data.tokenizers.interface import Tidy, Tokenizer, sentinels
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.data.tokenizers.vocabulary import Rule, VocabularyTokenizer, frequent, tokens_from
 from pellucid.errors import CheckpointError, ConfigError, DataError, check_format
-from pellucid.files import check_folder, read_json, write_folder
+from pellucid.files import MANIFEST, check_folder, read_json, write_folder
 
 MAX_LABELS = 10_000  # more are texts: the columns have been swapped
 _FORMAT = 1
@@ -59,7 +59,7 @@ class Tokenizers:
         if number is None:
             known = ", ".join(self.labels[:20]) + (", …" if len(self.labels) > 20 else "")
             raise DataError(f"the label {label[:80]!r} was never seen in training", where=locate(),
-                            why=f"the labels are {known}")
+                            why=f"the labels are {known}", fix="correct it, or train with examples of it")
         return number
 
     @functools.cached_property
@@ -241,6 +241,10 @@ def load_tokenizers(folder: Path) -> Tokenizers:
         CheckpointError: no such folder; a file missing, damaged or of another format.
         ConfigError: a package that the tokenizer needs is not installed.
     """
+    if not any((folder / name).exists() for name in (MANIFEST, _ABOUT)):
+        raise CheckpointError("there is no tokenizer here", where=str(folder),
+                              fix="give a folder that `pellucid tokenizer train` wrote, or a run's tokenizer; where "
+                                  "that is gone, copy it again")
     try:
         return _read_tokenizers(folder)
     except CheckpointError as error:
