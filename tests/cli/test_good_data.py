@@ -100,6 +100,12 @@ def test_a_run_is_named_after_its_configuration(cli: Any, tiny: Path, tmp_path: 
     assert (tmp_path / "runs" / "tiny" / "best.json").exists()
 
 
+def test_what_to_do_next_can_be_typed_as_it_is_told(cli: Any, tiny: Path, tmp_path: Path) -> None:
+    told = cli("train", tiny, "--train.steps", 1, "--out", tmp_path / "my first run").out
+    assert f"next: pellucid evaluate '{tmp_path / 'my first run'}'\n" in told
+    assert f"pellucid translate '{tmp_path / 'my first run'}'\n" in told
+
+
 def test_a_tokenizer_alone(cli: Any, data: Path, tiny: Path, trains: Callable[..., None]) -> None:
     words = ("tokenizer", "train", tiny, "--data.train", data / "pairs.tsv", "--out", data / "tok")
     assert "tokens" in cli(*words).out

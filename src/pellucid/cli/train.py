@@ -99,7 +99,8 @@ def tell(summary: dict[str, Any], config: RunConfig, out: Path, as_json: bool) -
           f"({summary['best']})")
     if summary["overhead"] is not None:
         print(f"      {100 * summary['overhead']:.1f} % of the time went into validation, saving and pictures")
-    print(f"next: pellucid {use} {out}\n      pellucid {verb.format(out)}")
+    run = shlex.quote(str(out))
+    print(f"next: pellucid {use} {run}\n      pellucid {verb.format(run)}")
 
 
 def ended_run(folder: Path) -> dict[str, Any] | None:
