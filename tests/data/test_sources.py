@@ -205,6 +205,7 @@ def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "train.tsv", "a\tb\n")
     assert "did you mean" in refused(tmp_path / "trian.tsv").fix
     assert "does not exist" in str(refused(tmp_path / "no" / "train.tsv"))
+    assert refused(Path("no.tsv")).why.endswith(str(Path.cwd()))
     (tmp_path / "link.tsv").symlink_to(tmp_path / "no.tsv")
     assert "a link to nothing" in refused(tmp_path / "link.tsv").fix
     assert "NUL" in refused(Path(f"{tmp_path}/a\0b.tsv")).what

@@ -39,7 +39,7 @@ def open_raw(path: str) -> Iterator[io.BufferedReader]:
         with open(path, "rb") as file:
             yield file
     except FileNotFoundError as error:
-        raise DataError("the file does not exist", where=path, fix=_nearest(path)) from error
+        raise DataError("the file does not exist", where=path, why=_beginning(path), fix=_nearest(path)) from error
     except PermissionError as error:
         raise DataError("no permission to read the file", where=path, fix="check its permissions") from error
     except gzip.BadGzipFile as error:
@@ -72,6 +72,13 @@ def _check_regular(path: str) -> None:
         raise DataError("this is no regular file", where=path,
                         why="data is read more than once, and a pipe or device can be read only once",
                         fix="write it to a file first")
+
+
+def _beginning(path: str) -> str:
+    try:
+        return "" if Path(path).is_absolute() else f"a relative path begins in the present folder, {Path.cwd()}"
+    except OSError:  # it has been removed
+        return ""
 
 
 def _nearest(path: str) -> str:
