@@ -26,6 +26,13 @@ def test_nothing_is_left(cli: Any, tiny: Path, tmp_path: Path, words: list[str])
     assert list(out.iterdir()) == []
 
 
+def test_an_out_that_is_no_folder(cli: Any, tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for verb in ("train", "prepare"):
+        for out in (tiny, tmp_path / "link"):
+            cli(verb, tiny, "--out", out).says(2, "this is no folder", str(out), "give another --out")
+
+
 def test_what_was_there_stays(cli: Any, tiny: Path, tmp_path: Path) -> None:
     """A folder that no run was begun in is not written to, whatever its files are called."""
     mine = {"config.yaml": tiny.read_text(), "data.json": "[]", "README.md": "mine", "tokenizer/manifest.json": "{}"}

@@ -72,8 +72,10 @@ def refuse_foreign(folder: Path) -> None:
     """Makes sure that a run may be written to `folder`: it is new, or empty, or a run's already.
 
     Raises:
-        ConfigError: it holds something else, which a run would write over.
+        ConfigError: it is no folder, or holds something else, which a run would write over.
     """
+    if (folder.is_symlink() or folder.exists()) and not folder.is_dir():
+        raise ConfigError("this is no folder", where=str(folder), fix="give another --out")
     others = sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []
     if others and not any((folder / name).exists() for name in _OURS):
         more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
