@@ -218,6 +218,20 @@ def test_an_epoch_has_what_is_learned_from(desk: Desk) -> None:
     assert report.facts["tokens"]["batches_per_epoch"] == pytest.approx(len(filled) / 10, abs=2)
 
 
+def test_what_is_set_aside_teaches_no_words(desk: Desk) -> None:
+    source, target = desk.lines["train"]
+    division = Division(0.4)
+    aside = [i for i, text in enumerate(source) if division.part_of(text) == "validation"]
+    for i in aside:
+        target[i] += " zebra"
+    config = desk.config()
+    config = replace(config, data=replace(config.data, validation=None, validation_share=0.4))
+    report = examine(config, open_splits(config, desk.folder), lambda: None, lambda line: None)
+    words = {word for i in set(range(COUNT)) - set(aside) for side in (source, target) for word in side[i].split()}
+    assert report.facts["tokens"]["vocabulary"] == len(words) + 4
+    assert [f.where for f in report.findings if f.kind == "unknown_tokens"] == ["validation"]
+
+
 class TestLabels:
     """Classification: labels instead of a second side."""
 

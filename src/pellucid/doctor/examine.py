@@ -18,7 +18,7 @@ from pellucid.doctor.duplicates import leaks
 from pellucid.doctor.finding import Finding, Severity, Tally
 from pellucid.doctor.first_pass import FirstPass
 from pellucid.doctor.pairs import Normal, PairCheck
-from pellucid.doctor.reading import Progress, Reading, parts_of
+from pellucid.doctor.reading import Progress, Reading, Window, parts_of
 from pellucid.doctor.shift import LOST, Stretch
 from pellucid.errors import UserError
 
@@ -62,7 +62,8 @@ def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Toke
     if normal.copies:
         findings += finish([Draft("copying", train.part, train.reading.records, train.reading.records)])
     try:
-        tokenizers = load() or tokens.sample_tokenizers(config, train.sample.pairs, train.labels["train"].counts)
+        pairs, of_train = train.sampled("train").pairs, train.labels["train"].counts
+        tokenizers = load() or tokens.sample_tokenizers(config, pairs, of_train)
         check_tokenizers(config, tokenizers)
     except UserError as error:
         tokenizers = None
@@ -156,33 +157,35 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
                    tokenizers: Tokenizers) -> tuple[list[Finding], dict[str, Any]]:
     """Unknown tokens in each split's sample; and the training data in tokens."""
     findings, facts, missed = [], {}, False
-    for first in firsts:
-        encoded = tokens.encode(first.sample.pairs, tokenizers, config)
-        missed = missed or (first.part.name == "train" and encoded.unknown > 0)
+    for first, split in [(part, share.name) for part in firsts for share in part.part.shares]:
+        sampled = first.sampled(split)
+        encoded = tokens.encode(sampled.pairs, tokenizers, config)
+        missed = missed or (split == "train" and encoded.unknown > 0)
         if encoded.unknown >= _FEW_UNKNOWN:
             severity: Severity = "warning" if encoded.unknown >= _MANY_UNKNOWN else "note"
             findings.append(Finding(
-                "unknown_tokens", severity, first.part.name,
+                "unknown_tokens", severity, split,
                 f"{encoded.unknown:.2%} of the tokens are unknown to the vocabulary of {tokenizers.source.size:,}",
                 cost="the model cannot read them, and writes ⁇ for them",
                 do=against_unknown(config, tokenizers, missed)))
-        if first.part.name == "train" and len(encoded.lengths[0]):
+        if split == "train" and len(encoded.lengths[0]):
             scale = first.filled["train"] / len(encoded.lengths[0])
-            corpus = sample_corpus(_weighted(first), tokenizers, config)
+            weights = [shard.weight for shard in shards_of(first.part.whole.split)]
+            corpus = sample_corpus(_weighted(sampled, weights), tokenizers, config)
             facts = {"vocabulary": tokenizers.source.size, "unknown": round(encoded.unknown, 5),
                      "well_seen": round(tokens.well_seen(encoded, scale), 3), "lengths": tokens.length_facts(encoded),
                      **tokens.batch_facts(corpus, tokenizers, config, scale)}
             if tokenizers.config.kind == "sentencepiece":
-                size = tokens.suited_vocabulary(config, first.sample.pairs, first.labels["train"].counts,
-                                                facts["well_seen"], scale)
+                size = tokens.suited_vocabulary(config, sampled.pairs, first.labels[split].counts, facts["well_seen"],
+                                                scale)
                 facts |= {"suited_vocabulary": size} if size is not None else {}
     return findings + _of_sizes(facts), facts
 
 
-def _weighted(first: FirstPass) -> list[tuple[str, str]]:
-    """The pairs of the sample that have two sides, each as often as the weight of its source says, on average."""
-    random, weights = Random(0), [shard.weight for shard in shards_of(first.part.whole.split)]
-    return [pair for number, pair in zip(first.sample.numbers, first.sample.pairs, strict=True)
+def _weighted(sampled: Window, weights: Sequence[float]) -> list[tuple[str, str]]:
+    """The pairs that have two sides, each as often as the weight of its source says, on average."""
+    random = Random(0)
+    return [pair for number, pair in zip(sampled.numbers, sampled.pairs, strict=True)
             if pair[0].strip() and pair[1].strip()
             for _ in range(int(weights[shard_and_line(number)[0]] + random.random()))]
 

@@ -59,6 +59,13 @@ class FirstPass:
                     self.labels[name].compare(filled.numbers, filled.sources, filled.targets)
             progress(f"{self.part.name}: {self.reading.records:,} records read")
 
+    def sampled(self, split: str) -> Window:
+        """What of the sample belongs to a split."""
+        shares = [share for chunk in self.sample.chunks for name, share in self._by_share(chunk) if name == split]
+        return Window([number for share in shares for number in share.numbers],
+                      [text for share in shares for text in share.sources],
+                      [text for share in shares for text in share.targets])
+
     def _by_share(self, window: Window) -> Iterator[tuple[str, Window]]:
         if len(self.part.shares) == 1:
             yield self.part.name, window

@@ -56,11 +56,6 @@ class Sample:
         return ([text for chunk in self.chunks for text in chunk.sources],
                 [text for chunk in self.chunks for text in chunk.targets])
 
-    @property
-    def numbers(self) -> list[int]:
-        """Which records they are."""
-        return [number for chunk in self.chunks for number in chunk.numbers]
-
 
 @dataclass(frozen=True)
 class Normal:

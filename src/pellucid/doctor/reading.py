@@ -66,6 +66,11 @@ class Window:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Both texts of each."""
+        return list(zip(self.sources, self.targets, strict=True))
+
     def at(self, places: Sequence[int]) -> Window:
         """The records at these places, counted from 0."""
         return Window([self.numbers[i] for i in places], [self.sources[i] for i in places],
