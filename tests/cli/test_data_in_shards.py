@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pellucid.train.journal import Reporter
 
 
 @pytest.fixture
@@ -76,6 +79,18 @@ def test_a_list_that_cannot_be_read_is_refused(train_on: Any, shards: Path) -> N
     train_on("--data.train", "[tables, {path: tables, weight: -1}]").says(2, "out of range")
     train_on("--data.train", "[tables", "--data.validation", "pairs.tsv").says(3, "no file of data")
     train_on("--data.train", "[{path: tables, weight: 0.001}]", *REST).says(2, "leaves none of 40 examples")
+
+
+def test_reading_tells_how_far_it_is(cli: Any, tiny: Path, shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.data.encoding._LINES_AT_ONCE", 3)
+    monkeypatch.setattr("pellucid.doctor.reading.WINDOW", 3)
+    monkeypatch.setattr(Reporter.progress, "__kwdefaults__", {"due": True})
+    monkeypatch.setenv("PELLUCID_CACHE", str(shards / "cache"))  # where these ids are not yet
+    words = (tiny, "--data.train", "tables", *REST[:2])
+    assert re.search(r"train: 3 of 40 lines read, about \d+ s left", cli("train", *words, "--train.steps", 1).err)
+    told = cli("doctor", *words).err
+    assert re.search(r"train: 3 of 40 records read, about \d+ s left", told)
+    assert re.search(r"train: 3 of 40 records judged, about \d+ s left", told)
 
 
 def test_prepare_asks_for_its_folder_and_is_found_by_train(cli: Any, tiny: Path, shards: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pellucid.config import DataConfig, Source, Split
 from pellucid.config.mapping import from_mapping
-from pellucid.data.shards import numbered, place, sha256_of, shard_and_line, shards_of
+from pellucid.data.shards import lines_of, numbered, place, sha256_of, shard_and_line, shards_of
 from pellucid.data.sources import fields_for, read_records
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.errors import ConfigError, DataError
@@ -31,6 +31,16 @@ def corpus(tmp_path: Path) -> Path:
         (tmp_path / "en" / f"{shard:02}.en").write_text("".join(f"{a}\n" for a, _ in rows))
         (tmp_path / "de" / f"{shard:02}.de").write_text("".join(f"{b}\n" for _, b in rows))
     return tmp_path
+
+
+def test_lines_are_counted_where_they_can_be(corpus: Path) -> None:
+    (corpus / "open.tsv").write_text("a\tb\nc\td")
+    (corpus / "one.json").write_text('{"source": "a",\n "target": "b"}\n')
+    assert lines_of(Split(path=f"{corpus}/tables")) == 6
+    assert lines_of(Split(source=f"{corpus}/en", target=f"{corpus}/de")) == 6
+    assert lines_of(Split(path=f"{corpus}/open.tsv")) == 1  # that ends
+    assert lines_of(Split(path=f"{corpus}/one.json")) is None
+    assert lines_of(Split(mixture=(Source(path=f"{corpus}/tables"), Source(path=f"{corpus}/one.json")))) is None
 
 
 def texts(split: Split) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from matplotlib.image import imread
 from pellucid.errors import CheckpointError, NumericalError, OutputError
 from pellucid.language import columns
 from pellucid.train import loop
-from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration, read_metrics
+from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration, how_far, read_metrics
 from pellucid.train.update import Learner
 
 
@@ -50,6 +50,13 @@ def test_damage_in_the_middle_is_placed(line: str, tmp_path: Path) -> None:
 def test_durations_read_well() -> None:
     assert [duration(s) for s in (0.4, 5, 59.6, 125, 3725, 86400)] == [
         "0 s", "5 s", "1 min 00 s", "2 min 05 s", "1 h 02 min", "24 h 00 min"]
+
+
+def test_how_far_a_work_is_and_how_long_the_rest_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 1009.0)
+    assert how_far(3000, 12_000, "lines read", 1000.0) == "3,000 of 12,000 lines read, about 27 s left"
+    assert how_far(3000, None, "lines read", 1000.0) == how_far(3000, 3000, "lines read", 0.0) == "3,000 lines read"
+    assert how_far(0, 9, "lines read", 1000.0) == "0 of 9 lines read"
 
 
 class Terminal(io.StringIO):

@@ -88,6 +88,17 @@ def shards_of(split: Split) -> list[Shard]:
     return [Shard(files, source.weight) for source in split.sources for files in _files(source)]
 
 
+def lines_of(split: Split) -> int | None:
+    """How many lines or rows all shards of a split have; None where `Shard.lines` does not tell it of one.
+
+    Raises:
+        DataError, ConfigError: as of `Shard.lines`.
+    """
+    counts = [shard.lines() for shard in shards_of(split)]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 def numbered(shard: int, line: int) -> int:
     """The number of a record: that of its shard, from 0, and that of its line in one. In the first, it is the line."""
     return shard * _LINES + line

@@ -1,5 +1,6 @@
 """All that can be said about the data of a configuration, in two passes over each file."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -21,6 +22,7 @@ from pellucid.doctor.pairs import Normal, PairCheck
 from pellucid.doctor.reading import Progress, Reading, Window, parts_of
 from pellucid.doctor.shift import LOST, Stretch
 from pellucid.errors import UserError
+from pellucid.train.journal import how_far
 
 _FEW_UNKNOWN, _MANY_UNKNOWN = 0.001, 0.03  # shares of the tokens: a note, a warning
 _FREE = 0.002  # of pairs are free translations, as a rule: fewer misaligned ones are not told
@@ -121,13 +123,13 @@ def _estimated(draft: Draft, rate: float) -> Draft:
 
 def _judged(first: FirstPass, pairs: PairCheck, lengths: tokens.LengthCheck | None, progress: Progress) -> list[Draft]:
     """The second pass over a part: pairs by what is normal, lengths by the tokenizer."""
-    part, records = first.part, first.reading.records
+    part, records, begun = first.part, first.reading.records, time.monotonic()
     reading = Reading(part.whole)
     for window in reading.windows():
         pairs.add(window)
         if lengths is not None:
             lengths.add(window)
-        progress(f"{part.name}: {reading.records:,} of {records:,} records judged")
+        progress(f"{part.name}: {how_far(reading.records, records, 'records judged', begun)}")
     drafts = [Draft.of(kind, part, tally, records) for kind, tally in pairs.tallies.items() if tally.count]
     for i, draft in enumerate(drafts):
         if draft.kind == "foreign_script":

@@ -1,16 +1,21 @@
 """The first pass over the files: counts and samples, on which the second pass judges."""
 
+import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pellucid.config import Task
+from pellucid.data.shards import lines_of
 from pellucid.doctor.characters import tally_characters
 from pellucid.doctor.duplicates import Seen
 from pellucid.doctor.finding import Tally
 from pellucid.doctor.labels import Labels
 from pellucid.doctor.pairs import Sample
 from pellucid.doctor.reading import Part, Progress, Reading, Window
+from pellucid.errors import UserError
+from pellucid.train.journal import how_far
 
 
 @dataclass
@@ -42,6 +47,9 @@ class FirstPass:
 
     def run(self, progress: Progress) -> None:
         """Reads everything once."""
+        begun, total = time.monotonic(), None
+        with contextlib.suppress(UserError):  # reading tells it
+            total = lines_of(self.part.whole.split)
         is_alone = self.part.whole.fields.are_one
         for window in self.reading.windows():
             sides = (window.sources,) if is_alone else (window.sources, window.targets)
@@ -57,7 +65,7 @@ class FirstPass:
                 if self.task == "classification":
                     self.labels[name].count(share.numbers, share.targets)
                     self.labels[name].compare(filled.numbers, filled.sources, filled.targets)
-            progress(f"{self.part.name}: {self.reading.records:,} records read")
+            progress(f"{self.part.name}: {how_far(self.reading.records, total, 'records read', begun)}")
 
     def sampled(self, split: str) -> Window:
         """What of the sample belongs to a split."""

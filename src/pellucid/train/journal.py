@@ -104,6 +104,15 @@ def duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
 
 
+def how_far(done: int, total: int | None, what: str, begun: float) -> str:
+    """300, 1000, "lines read" → "300 of 1,000 lines read, about 7 s left", of what was begun at `begun`, a time of
+    time.monotonic(); without a total, how many are done."""
+    if total is None or done >= total:
+        return f"{done:,} {what}"
+    left = f", about {duration((time.monotonic() - begun) * (total - done) / done)} left" if done else ""
+    return f"{done:,} of {total:,} {what}{left}"
+
+
 def draw_loss_curve(events: list[dict[str, Any]], path: Path) -> None:
     """Training and validation loss over steps, as a PNG: means over tokens, labels or spans."""
     import io

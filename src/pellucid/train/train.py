@@ -2,9 +2,11 @@
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -19,6 +21,7 @@ from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.data.batching import Batch, Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
+from pellucid.data.shards import lines_of
 from pellucid.data.splits import RECORD, Pairs, check_beginnings, check_splits, splits_to_train
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError
@@ -47,7 +50,7 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, load_checkpoint
 from pellucid.train.finish import finish
 from pellucid.train.initialize import initialize_from, source_of
-from pellucid.train.journal import Metrics, Reporter
+from pellucid.train.journal import Metrics, Reporter, how_far
 from pellucid.train.length import change_length, schedule_of, steps_of, updates_in
 from pellucid.train.loop import Session, belongs, drawn_at_end, point_to_checkpoints, train_until_done
 from pellucid.train.optimizer import make_optimizer
@@ -146,8 +149,9 @@ def only_writer(out: Path) -> Iterator[None]:
 
 def read_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, reporter: Reporter) -> Corpus:
     """The ids of a split, with a word on what was left out."""
-    corpus = open_corpus(pairs, tokenizers, config,
-                         lambda lines: reporter.progress(f"{pairs.name}: {lines:,} lines read"))
+    begun, total = time.monotonic(), functools.cache(lambda: lines_of(pairs.split))
+    corpus = open_corpus(pairs, tokenizers, config, lambda lines: reporter.progress(
+        f"{pairs.name}: {how_far(lines, total(), 'lines read', begun)}"))
     reporter.say(f"{pairs.name}: {corpus.report}")
     return corpus
 
