@@ -188,7 +188,9 @@ def test_files_of_different_lengths_are_refused_with_both_counts(tmp_path: Path)
     ("a.json", b'[\n"\xff"]', 2, "offset 3 "),
     ("a.parquet", b"", None, "damaged"),
     ("a.parquet", b"PAR1 and no more PAR1", None, "damaged"),
+    ("a.json", b'{"data":\n [{"source": "a", "target": "b"}]}', 1, "one object a line; or one array"),
     ("a.csv", b"a,b\n", None, "format .csv is not known"),
+    ("a.arrow", b"a", None, "saved to disk, say hub:"),
     ("noending", b"a\tb\n", None, "without an ending"),
 ])
 def test_damaged_files_are_refused_with_their_place(tmp_path: Path, name: str, content: bytes, line: int | str | None,

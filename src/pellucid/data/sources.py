@@ -6,8 +6,10 @@ the n-th pair is the n-th line of the file.
 """
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from pellucid.config import DataConfig, Split, Task
+from pellucid.data import hub
 from pellucid.data.parquet import read_parquet
 from pellucid.data.shards import Shard, numbered, shards_of, suffix
 from pellucid.data.squad import read_squad
@@ -93,6 +95,8 @@ def _reader(path: str) -> Callable[[str, Fields], Iterator[Record]]:
         pass  # a missing file is told as such, whatever its name ends in
     ending = suffix(path)
     if ending not in READERS:
+        saved = f"of a data set that was saved to disk, say {hub.PREFIX}{Path(path).parent}; else "
         raise DataError(f"the format {ending or 'of a name without an ending'} is not known", where=path,
-                        fix=f"use {', '.join(READERS)} (each also .gz), or two text files: {{source, target}}")
+                        fix=f"{saved if ending == '.arrow' else ''}use {', '.join(READERS)} (each also .gz), or two "
+                            "text files: {source, target}")
     return READERS[ending]

@@ -125,7 +125,8 @@ def _parse(text: str, where: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         what = "the line is empty where a JSON object is wanted" if not text.strip() else "this is no whole JSON value"
-        raise DataError(what, where=where, why=f"{error.msg} at column {error.colno}") from error
+        raise DataError(what, where=where, why=f"{error.msg} at column {error.colno}",
+                        fix="write one object a line; or one array of objects, in a file called .json") from error
     except (ValueError, RecursionError) as error:  # an endless number, nesting without end
         raise DataError("this JSON value cannot be read", where=where, why=str(error)) from error
 
