@@ -13,6 +13,8 @@ def test_misspelt_labels_are_rare_and_close_to_a_frequent_one() -> None:
                       "0": 400, "1": 5})
     assert misspelt(counts) == {"postive": "positive", "Negative": "negative", "negative ": "negative"}
     assert misspelt(Counter({"positive": 10, "postive": 9})) == {}
+    assert misspelt(Counter({"pos": 9, "pos ": 9, "Pos": 9, " ": 9, "": 9, "so  so": 5, "so so": 4})) == {
+        "pos ": "pos", "so so": "so  so"}
     assert misspelt(Counter({"grade-1": 500, "grade-2": 3, "Grade-1": 2})) == {"Grade-1": "grade-1"}
 
 

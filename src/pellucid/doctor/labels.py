@@ -76,10 +76,15 @@ class Labels:
 
 
 def misspelt(counts: Counter[str]) -> dict[str, str]:
-    """Label → the one that it probably means: far more frequent, and the same but for case, spaces or a letter."""
-    found, folded = {}, {label: " ".join(label.split()).casefold() for label in counts}
-    for label, count in counts.items():
-        others = [other for other, many in counts.items() if other != label and count <= _RARER * many]
+    """Label → the one that it probably means: the same but for spaces, and more frequent; or far more frequent, and the
+    same but for case, spaces or a letter."""
+    tidy, most = {label: " ".join(label.split()) for label in counts}, dict[str, str]()
+    for label in sorted(counts, key=lambda label: (counts[label], -len(label))):
+        most[tidy[label]] = label
+    found = {label: most[own] for label, own in tidy.items() if own and most[own] != label}
+    folded = {label: own.casefold() for label, own in tidy.items()}
+    for label in [label for label in counts if label not in found]:
+        others = [other for other, many in counts.items() if other != label and counts[label] <= _RARER * many]
         own = folded[label]
         alike = [other for other in others if folded[other] == own and own]
         if not alike and len(own) >= _SHORTEST:
