@@ -164,6 +164,15 @@ def test_shares_of_one_file_are_not_each_others_leaks(desk: Desk) -> None:
     assert desk.findings(whole) == {}
 
 
+def test_a_share_that_nothing_falls_to_is_told(desk: Desk) -> None:
+    source, target = desk.lines["train"]
+    desk.lines["train"] = [source[0]] * 9, [target[0]] * 9
+    config = desk.config()
+    found = desk.findings(replace(config, data=replace(config.data, validation=None)))
+    assert (found["unreadable"].severity, found["unreadable"].where) in (("broken", "train"), ("broken", "validation"))
+    assert "no pair falls to" in found["unreadable"].what
+
+
 def test_what_max_length_cuts_and_what_cannot_be_read(desk: Desk) -> None:
     found = desk.findings(desk.config({"model": {"max_length": 12}}))
     assert set(found) == {"too_long"}  # twelve words and eos

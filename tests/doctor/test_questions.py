@@ -39,6 +39,12 @@ def test_clean_questions_have_no_findings(tmp_path: Path) -> None:
     assert findings(tmp_path, train=train, validation=validation, test=test) == {}
 
 
+def test_a_split_without_a_question_is_told(tmp_path: Path) -> None:
+    found = findings(tmp_path, train=[], test=[], validation=[asked(PASSAGES[44])])
+    assert {name: one.severity for name, one in found.items()} == {"unreadable train": "broken",
+                                                                   "unreadable test": "broken"}
+
+
 def test_passages_that_stand_in_training(tmp_path: Path) -> None:
     train = list(map(asked, PASSAGES[:30]))
     same, near = f" {PASSAGES[4][:200]}\n{PASSAGES[4][200:]}!", PASSAGES[7][:300] + PASSAGES[50][:100]
@@ -58,7 +64,8 @@ def test_passages_that_stand_in_training(tmp_path: Path) -> None:
 
 
 def test_answers_that_stand_nowhere(tmp_path: Path) -> None:
-    found = findings(tmp_path, train=[asked(PASSAGES[0]), asked(PASSAGES[1], "nowhere")], test=[asked(PASSAGES[2])])
+    found = findings(tmp_path, train=[asked(PASSAGES[0]), asked(PASSAGES[1], "nowhere")], test=[asked(PASSAGES[2])],
+                     validation=[asked(PASSAGES[44])])
     (one,) = found.values()
     assert (one.kind, one.where, one.count, one.total) == ("answer_nowhere", "train", 1, 4)
     assert one.examples[0].texts == ("何？ → nowhere",)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.config import DataConfig, Split
+from pellucid.data import text_lines
 from pellucid.data.shards import numbered, place, shards_of
 from pellucid.data.sources import fields_for
 from pellucid.data.splits import Pairs
@@ -67,6 +68,28 @@ def test_a_table_with_a_header_and_lines_of_another_shape(tmp_path: Path) -> Non
     rows, found = records(Split(path=str(tmp_path / "t.tsv")))
     assert rows == [(2, "a", "b"), (5, "g", "h")]
     assert found.columns.numbers == [3, 4]
+
+
+def test_a_table_of_a_header_alone_has_no_records_as_training_has_none(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("source\ttarget\n")
+    assert "no records" in str(records(Split(path=str(tmp_path / "t.tsv")))[1].stop)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\nmore"])
+def test_lines_are_too_long_where_training_finds_them_so(tmp_path: Path, end: str,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_lines, "MAX_LINE_BYTES", 40)
+    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 40)
+    monkeypatch.setattr(reading, "_AT_ONCE", 7)
+    for length in range(30, 50):
+        (tmp_path / "t").write_bytes(b"first\n" + b"a" * length + end.encode())
+        said = []
+        for read in (read_lines, TolerantLines().read):
+            try:
+                said.append([line.removesuffix("\r") for line in read(str(tmp_path / "t"))])
+            except DataError as error:
+                said.append([error.what])
+        assert said[0] == said[1]
 
 
 def test_what_cannot_be_read_on_from_is_kept(tmp_path: Path) -> None:

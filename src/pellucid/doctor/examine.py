@@ -54,6 +54,8 @@ def examine(config: RunConfig, splits: dict[str, Pairs], load: Callable[[], Toke
         drafts += labels.drafts([(first.part, first.labels) for first in firsts])
     findings = [Finding.of_error("unreadable", "broken", first.part.name, first.reading.stop, "training stops there")
                 for first in firsts if first.reading.stop is not None] + finish(drafts)
+    findings += [Finding.of_nothing(share) for first in firsts for share in first.part.shares
+                 if first.reading.stop is None and not first.reading.columns.count and not first.records[share.name]]
     facts: dict[str, Any] = {name: {"records": count} for first in firsts for name, count in first.records.items()}
     train = firsts[0]
     if train.reading.records == 0:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pellucid.data.splits import Pairs
 from pellucid.errors import UserError
 from pellucid.language import shortened
 
@@ -55,6 +56,12 @@ class Finding:
         what = f"{error.what} ({error.why})" if error.why else error.what
         return cls(kind, severity, where, what, examples=(Example(error.where),) if error.where else (), cost=cost,
                    do=error.fix)
+
+    @classmethod
+    def of_nothing(cls, pairs: Pairs) -> Finding:
+        """That a split has no record, in files that can be read."""
+        return cls.of_error("unreadable", "broken", pairs.name, pairs.nothing(),
+                            "evaluation stops there" if pairs.name == "test" else "training stops there")
 
     @property
     def share(self) -> float | None:

@@ -60,6 +60,8 @@ def examine_questions(config: RunConfig, splits: dict[str, Pairs], load: Callabl
         facts |= {share.name: {"records": asked[share.name].questions} for share in part.shares}
         if reading.stop is not None:
             findings.append(Finding.of_error("unreadable", "broken", part.name, reading.stop, "training stops there"))
+        else:
+            findings += [Finding.of_nothing(share) for share in part.shares if not asked[share.name].questions]
     drafts = [Draft("answer_nowhere", one.part, len(one.nowhere), one.questions, tuple(one.nowhere)[:MOST_EXAMPLES],
                     where=name, texts=tuple(one.nowhere.values())[:MOST_EXAMPLES]) for name, one in asked.items()]
     for held_out, training in _HELD_OUT:

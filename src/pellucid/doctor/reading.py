@@ -129,15 +129,15 @@ def _blocks(file: BinaryIO, path: str) -> Iterator[bytes]:
     """Whole lines, many at once, without the end of the last."""
     rest = b""
     while block := file.read(_AT_ONCE):
+        if len(rest) + len(block.partition(b"\n")[0]) >= MAX_LINE_BYTES:
+            raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB", where=path,
+                            fix="one line holds one example; is this a text file?")
         whole, newline, tail = block.rpartition(b"\n")
         if newline:
             yield rest + whole
             rest = tail
         else:
             rest += tail
-        if len(rest) > MAX_LINE_BYTES:
-            raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB", where=path,
-                            fix="one line holds one example; is this a text file?")
     if rest:
         yield rest
 
@@ -211,9 +211,12 @@ class Reading:
     def _table(self, lines: Iterator[str], path: str, first: int) -> Iterator[Record]:
         head = next(lines)
         a, b, most, has_header = read_tsv_head(head, self.pairs.fields, path)
+        number = first
         for number, line in enumerate(lines if has_header else itertools.chain([head], lines), first + has_header):
             cells = line.split("\t")
             if max(a, b) < len(cells) <= most:
                 yield number, cells[a], cells[b]
             else:
                 self.columns.add([number])
+        if has_header and number == first:
+            raise DataError("the file holds no records", where=path, fix=TO_FILL)
