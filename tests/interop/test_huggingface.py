@@ -13,6 +13,7 @@ import torch
 from tests.interop.conftest import sentences
 
 import pellucid
+from pellucid.data.tokenizers.interface import UNK
 from pellucid.errors import ConfigError
 from pellucid.interop.huggingface import export, positions_of
 from pellucid.interop.importing import import_run
@@ -30,7 +31,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("MarianMTModel", {"residual": "deepnorm", "feed_forward": "gelu"}), ("UMT5ForConditionalGeneration", T5),
     ("UMT5ForConditionalGeneration", T5 | {"feed_forward": "gelu"}),
     ("UMT5ForConditionalGeneration", T5 | {"feed_forward": "geglu"}),
-    ("UMT5ForConditionalGeneration", T5 | {"feed_forward": "swiglu"}),
+    ("UMT5ForConditionalGeneration", T5 | {"feed_forward": "swiglu", "encoder_layers": 1}),
     ("UMT5ForConditionalGeneration", T5 | {"feed_forward": "geglu_tanh", "biases": False, "d_head": 5,
                                            "norm_epsilon": 1e-3}),
     ("BlenderbotForConditionalGeneration", {"output_bias": True, "feed_forward": "gelu_tanh"}),
@@ -120,6 +121,8 @@ def test_what_is_imported_again_is_the_same(kind: str, keys: dict[str, Any], ran
     for one, other in zip(again.score(texts, texts[::-1]), before.score(texts, texts[::-1]), strict=True):
         assert one.tokens == other.tokens
         assert one.token_log_probabilities == pytest.approx(other.token_log_probabilities, rel=2e-5, abs=1e-4)
+    unknown = [4, UNK, 5]
+    assert again.tokenizers.target.decode(unknown) == before.tokenizers.target.decode(unknown)
     options = before.config.decode
     assert [one.text for one in again.generate(texts, 4, options=options)] == [
         one.text for one in before.generate(texts, 4)]

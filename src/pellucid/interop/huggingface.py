@@ -107,10 +107,12 @@ def config_json(kind: str, model: Transformer, config: RunConfig, positions: int
             "decoder_start_token_id": BOS, **_SPECIALS}
     if kind == "umt5":
         inner = model.encoder.layers[0].feed_forward.inner.weight.shape[0]  # type: ignore[union-attr,index]
-        return same | {"num_layers": m.encoder_layers, "num_decoder_layers": m.decoder_layers, "num_heads": m.n_heads,
-                       "d_kv": m.key_width, "d_ff": inner, "feed_forward_proj": activation,
-                       "dropout_rate": m.dropout, "layer_norm_epsilon": m.norm_epsilon or 1e-6,
-                       "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
+        # `generate` of transformers 5 makes a cache for decoder_layers, and for num_layers where that is not told
+        return same | {"num_layers": m.encoder_layers, "num_decoder_layers": m.decoder_layers,
+                       "decoder_layers": m.decoder_layers, "num_heads": m.n_heads, "d_kv": m.key_width,
+                       "d_ff": inner, "feed_forward_proj": activation, "dropout_rate": m.dropout,
+                       "layer_norm_epsilon": m.norm_epsilon or 1e-6, "relative_attention_num_buckets": 32,
+                       "relative_attention_max_distance": 128}
     return same | {"encoder_layers": m.encoder_layers, "decoder_layers": m.decoder_layers,
                    "encoder_attention_heads": m.n_heads, "decoder_attention_heads": m.n_heads,
                    "encoder_ffn_dim": m.d_ff, "decoder_ffn_dim": m.d_ff, "activation_function": activation,
