@@ -100,6 +100,7 @@ class ImportedTokenizer:
                                   SentencePieces(base64.b64decode(about["sentencepiece"]), self._pieces))
         self._content, self._tidy = content, tidy
         self._ids = {piece: i for i, piece in enumerate(self._pieces) if i not in (PAD, BOS, EOS)}
+        self._unknown = about["unknown"] if "tokenizers" in about else UNKNOWN  # whose file says how it is told
         special = {about["unknown"]: UNK, about["beginning"]: BOS, about["end"]: EOS} | self._ids
         self._before, self._after = ([special[piece] for piece in about[side]] for side in ("before", "after"))
         self._forced = tuple(self._before) if about.get("forced") is True else ()
@@ -121,7 +122,8 @@ class ImportedTokenizer:
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self._backend.join([UNKNOWN if i == UNK else self._pieces[i] for i in ids if i not in self._silent])
+        said = [i for i in ids if i not in self._silent]
+        return self._backend.join([self._unknown if i == UNK else self._pieces[i] for i in said])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[i] for i in ids]
