@@ -47,6 +47,19 @@ def test_it_translates_as_the_run_does(random_run: Any, tmp_path: Path) -> None:
     assert [one.hypotheses[0] for one in found] == said
 
 
+@pytest.mark.parametrize("position", ["sinusoidal", "none", "rotary"])
+def test_what_the_run_would_cut_is_no_error(position: str, random_run: Any, tmp_path: Path) -> None:
+    """argos-translate says neither how long a source may be nor how long an output."""
+    run = in_languages(random_run(position=position, max_length=12, decode={"max_length": 12}))
+    export(run, tmp_path / "en_fr.argosmodel")
+    with zipfile.ZipFile(tmp_path / "en_fr.argosmodel") as packed:
+        packed.extractall(tmp_path)
+    (place,) = tmp_path.glob("*/model")
+    translator = ctranslate2.Translator(str(place), device="cpu", intra_threads=1)
+    found = translator.translate_batch([["▁the"] * 1500], beam_size=4, length_penalty=0.2, min_decoding_length=256)
+    assert len(found[0].hypotheses[0]) == 256
+
+
 def test_its_sentencepiece_tidies_as_the_run_does(random_run: Any) -> None:
     import sentencepiece
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from pellucid.config import DecodeConfig, ModelConfig, RunConfig
+from pellucid.config import ModelConfig, RunConfig
 from pellucid.config.checks import refuse_readers
 from pellucid.data.tokenizers.interface import BOS, EOS, SPECIALS, UNK, Tokenizer
 from pellucid.errors import ConfigError
@@ -28,6 +28,7 @@ from pellucid.runs.run import Run, load
 
 TARGET = "--to ctranslate2"
 QUANTIZATIONS = ("int8",)
+_LONGEST = {"encoder": 1024, "decoder": 256}  # tokens of a source and an output, where a call, as of Argos, bounds none
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "swish": "SWISH", "geglu": "GELU",
                 "geglu_tanh": "GELUTanh", "swiglu": "SWISH"}
 _USE = '''```python
@@ -69,7 +70,7 @@ def export(folder: Path, out: Path, quantization: str | None = None) -> Written:
             for side, content in zip(("source", "target"), models(run.tokenizers), strict=True):
                 (place / f"{side}.spm").write_bytes(content)
         write_text(place / "README.md", model_card(run, folder, "a CTranslate2 model", notes,
-                                                   _USE.replace("SEARCH", search_of(run.config.decode))))
+                                                   _USE.replace("SEARCH", search_of(run.config))))
         files = sizes(place)
     return Written("CTranslate2 " + (quantization or "float32"), files, notes)
 
@@ -100,11 +101,12 @@ def notes_of(config: RunConfig, quantization: str | None) -> tuple[str, ...]:
     return (*notes, *holding.undivided(config.decode))
 
 
-def search_of(decode: DecodeConfig) -> str:
+def search_of(config: RunConfig) -> str:
     """The run's own search as arguments of `translate_batch`: the folder cannot hold them, and its engine's differ."""
-    said = {"beam_size": 1 if decode.sample else decode.width, "length_penalty": decode.length_penalty,
-            "min_decoding_length": decode.min_length, "max_decoding_length": decode.max_length,
-            "no_repeat_ngram_size": decode.no_repeat_ngram}
+    decode = config.decode
+    said = {"max_input_length": config.model.max_length, "beam_size": 1 if decode.sample else decode.width,
+            "length_penalty": decode.length_penalty, "min_decoding_length": decode.min_length,
+            "max_decoding_length": decode.max_length, "no_repeat_ngram_size": decode.no_repeat_ngram}
     draws = {"sampling_temperature": decode.temperature, "sampling_topk": decode.top_k, "sampling_topp": decode.top_p}
     return ", ".join(f"{name}={value}" for name, value in (said | (draws if decode.sample else {})).items())
 
@@ -139,7 +141,8 @@ def specification(model: Transformer, config: RunConfig) -> Any:
         mine = basis.streamed(weights, name, alphas[name])
         _fill_stack(theirs, mine, name, m)
         if hasattr(theirs, "position_encodings"):
-            theirs.position_encodings.encodings = _array(alphas[name] * _table(ours, rows, m.d_model))
+            here = rows if m.position == "learned" else max(rows, _LONGEST[name])
+            theirs.position_encodings.encodings = _array(alphas[name] * _table(ours, here, m.d_model))
         embedding = model.source_embedding if name == "encoder" else model.target_embedding
         (theirs.embeddings[0] if name == "encoder" else theirs.embeddings).weight = _array(embedding.weight)
         theirs.scale_embeddings = alphas[name] * embedding.scale
