@@ -32,6 +32,7 @@ def test_it_translates_as_the_run_does(random_run: Any, tmp_path: Path) -> None:
 
     run = in_languages(random_run())
     done = export(run, tmp_path / "en_fr.argosmodel")
+    assert any("reads whole a sentence of more than 200 tokens" in note for note in done.notes)
     with zipfile.ZipFile(tmp_path / "en_fr.argosmodel") as packed:
         packed.extractall(tmp_path)
     (top,) = {name.split("/")[0] for name in done.files}
@@ -73,6 +74,9 @@ def test_its_sentencepiece_tidies_as_the_run_does(random_run: Any) -> None:
 
 def test_what_is_no_package_is_refused(random_run: Any, tmp_path: Path) -> None:
     run = random_run()
+    for keys, what in ((("classification",), "task classification"), ((), r"tokenizer\.kind word")):
+        with pytest.raises(ConfigError, match=what):  # which no language would mend
+            export(random_run(*keys, tokenizer={"kind": "word"}), tmp_path / "a.argosmodel")
     with pytest.raises(ConfigError, match="languages"):
         export(run, tmp_path / "a.argosmodel")
     with pytest.raises(ConfigError, match=r"\.argosmodel"):

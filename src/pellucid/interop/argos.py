@@ -8,10 +8,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pellucid.config import RunConfig
+from pellucid.config.checks import refuse_readers
 from pellucid.errors import ConfigError
 from pellucid.files import writing
 from pellucid.interop import ctranslate2, holding
-from pellucid.interop.folder import Written
+from pellucid.interop.folder import Written, refuse_existing
 from pellucid.interop.pieces import models
 from pellucid.runs.folder import read_config
 from pellucid.runs.run import load
@@ -30,15 +31,16 @@ def export(folder: Path, out: Path) -> Written:
         OutputError: disk full, no permission.
     """
     config = read_config(folder)
-    source, target = languages(config)
+    refuse_readers(config, "export", str(folder))
+    ctranslate2.check(config)
     if config.tokenizer.kind != "sentencepiece" or not config.tokenizer.shared:
         raise holding.refusal(TARGET, f"tokenizer.kind {config.tokenizer.kind}, tokenizer.shared "
                               f"{str(config.tokenizer.shared).lower()}",
                               "a package has one SentencePiece model for both sides")
+    source, target = languages(config)
     if out.suffix != ".argosmodel":
         raise ConfigError("the file must end in .argosmodel", where=str(out), fix=f"--out {out}.argosmodel")
-    if out.exists():
-        raise ConfigError("there is something already", where=str(out), fix="give another --out: nothing is replaced")
+    refuse_existing(out)
     about = {"package_version": _VERSION, "argos_version": _ARGOS, "from_code": source, "from_name": source,
              "to_code": target, "to_name": target, "type": "translate", "made_by": f"pellucid {version('pellucid')}"}
     name = f"translate-{source}_{target}-{_VERSION.replace('.', '_')}"
@@ -53,7 +55,7 @@ def export(folder: Path, out: Path) -> Written:
                 if path.suffix in (".bin", ".json"):
                     packed.write(path, f"{name}/model/{path.name}")
             files = {entry.filename: entry.file_size for entry in packed.infolist()}
-    return Written("an Argos package", files, (*done.notes, *_NOTES))
+    return Written("an Argos package", files, (*done.notes, *notes_of(config)))
 
 
 def languages(config: RunConfig) -> tuple[str, str]:
@@ -69,4 +71,9 @@ def languages(config: RunConfig) -> tuple[str, str]:
     return source, target
 
 
-_NOTES = ("argos-translate divides a text into sentences, turns _ into a space and replaces unknown words",)
+def notes_of(config: RunConfig) -> tuple[str, ...]:
+    """What is otherwise there than with CTranslate2 alone, a sentence each."""
+    longest = config.model.max_length
+    what = "fails on" if config.model.position == "learned" else "reads whole"
+    return ("argos-translate divides a text into sentences, turns _ into a space and replaces unknown words",
+            f"it {what} a sentence of more than {longest:,} tokens, which the run cuts")
