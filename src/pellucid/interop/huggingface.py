@@ -31,13 +31,13 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("this folder")
 model = AutoModelForSeq2SeqLM.from_pretrained("this folder")
-ids = model.generate(**tokenizer(text, return_tensors="pt"))
+ids = model.generate(**tokenizer(text, truncation=True, return_tensors="pt"))
 print(tokenizer.decode(ids[0], skip_special_tokens=True))
 ```'''
 _USE_CLASSIFIER = '''```python
 from transformers import pipeline
 
-print(pipeline("text-classification", "this folder")(text))
+print(pipeline("text-classification", "this folder")(text, truncation=True))
 ```'''
 _SPECIALS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
 _ACTIVATIONS = {"gelu_tanh": "gelu_new", "swish": "silu", "geglu": "gated-gelu_python", "geglu_tanh": "gated-gelu",
@@ -137,12 +137,13 @@ def classifier_json(run: Run, vocabulary: int, positions: int) -> dict[str, Any]
 def generation_config(config: RunConfig) -> dict[str, Any]:
     """The content of generation_config.json: the run's own search, as far as theirs knows it."""
     decode, beams = config.decode, 1 if config.decode.sample else config.decode.width  # theirs would draw in a beam
+    of_beams = {"early_stopping": "never", "length_penalty": decode.length_penalty}  # told of anything else, it warns
     draws = {"temperature": decode.temperature, "top_k": decode.top_k, "top_p": decode.top_p}
     return {"decoder_start_token_id": BOS, **_SPECIALS, "suppress_tokens": [PAD, BOS], "num_beams": beams,
-            "num_return_sequences": 1, "early_stopping": "never" if beams > 1 else False,
-            "length_penalty": decode.length_penalty, "max_length": decode.max_length + 1,
+            "num_return_sequences": 1, "max_length": decode.max_length + 1,
             "min_length": decode.min_length + 1 if decode.min_length else 0, "do_sample": decode.sample,
-            "no_repeat_ngram_size": decode.no_repeat_ngram} | (draws if decode.sample else {})
+            "no_repeat_ngram_size": decode.no_repeat_ngram} | (of_beams if beams > 1 else {}) | (
+                draws if decode.sample else {})
 
 
 def notes_of(kind: str, config: RunConfig) -> tuple[str, ...]:
