@@ -180,3 +180,8 @@ def test_nothing_is_replaced(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     with pytest.raises(UserError, match="something already"):
         import_run(folder, tmp_path / "run")
+
+
+def test_a_run_is_no_model_of_theirs(random_run: Any, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="this is a run already"):
+        import_run(random_run(), tmp_path / "again")

@@ -25,6 +25,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise CheckpointError("no such folder", where=str(folder), fix="give a folder with config.json and "
                               f"{WEIGHTS}, as transformers writes it")
+    if (folder / "config.yaml").is_file() and not (folder / "config.json").exists():
+        raise CheckpointError("this is a run already, and no model of transformers", where=str(folder),
+                              fix="use it as it is; pellucid export writes it for others")
     config = read_mapping(folder / "config.json")
     if asked := [key for key in _CODE if key in config]:
         raise CheckpointError("this model needs code of its own", where=str(folder / "config.json"),
