@@ -31,7 +31,7 @@ def test_the_server_gets_what_is_said(cli: Any, served: dict[str, Any], tmp_path
     assert done.code == 0
     assert served["opens"] == ((Path("a"), Path("b")), ("en-de", "zh-Hans:en"), {"beam_size": 1}, "idx")
     assert (served["address"], served["page"]) == (("127.0.0.1", 7), False)
-    assert (served["limits"].characters, served["limits"].seconds, served["limits"].texts) == (0, 3.0, 128)
+    assert (served["limits"].characters, served["limits"].timeout, served["limits"].texts) == (0, 3.0, 128)
     assert served["keys"].accepts("abc")
     assert not served["keys"].accepts("abcd")
     assert "can be reached" not in done.err

@@ -57,7 +57,7 @@ def test_no_shell_stands_between_a_signal_and_the_server() -> None:
     (reload,) = unit("ExecReload")
     assert reload.endswith("kill -HUP $MAINPID")
     (seconds,) = unit("TimeoutStopSec")
-    assert int(seconds) > Limits().seconds
+    assert int(seconds) > Limits().timeout
 
 
 def test_the_container_is_asked_where_it_listens_and_has_no_rights() -> None:

@@ -121,7 +121,7 @@ def test_nobody_is_looked_inside_for_who_does_not_wait(run: Run, monkeypatch: py
             ended.set()
 
     monkeypatch.setattr("pellucid.inspection.contributions.contributions", endless)
-    with serving({"run": run}, limits=Limits(seconds=0.5)) as server:
+    with serving({"run": run}, limits=Limits(timeout=0.5)) as server:
         late = server.post("/v1/contributions", {"text": "the cat"})
         assert (late.status, late.json) == (503, {"error": "The answer took too long"})
         assert ended.wait(5)
@@ -142,7 +142,7 @@ def test_a_search_that_nobody_waits_for_ends_at_its_next_step(run: Run, monkeypa
             ended.set()
 
     monkeypatch.setattr("pellucid.inspection.trace.trace", endless)
-    with serving({"run": run}, limits=Limits(seconds=0.5)) as server:
+    with serving({"run": run}, limits=Limits(timeout=0.5)) as server:
         assert server.post("/v1/trace", {"text": TEXT}).status == 503
         assert ended.wait(5)
 

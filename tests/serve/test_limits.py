@@ -61,7 +61,8 @@ def test_a_network_of_ipv6_is_one_client(one: str, other: str, same: bool) -> No
 
 
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf])
-@pytest.mark.parametrize("name", ["seconds", "queue_seconds"])
+@pytest.mark.parametrize("name", ["timeout", "queue"])
 def test_a_limit_is_a_number_from_0_on(name: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"a limit of {value}"):
+    with pytest.raises(ConfigError, match=f"a limit of {value}") as caught:
         Limits(**{name: value})
+    assert caught.value.where == f"--{name}"  # the flag

@@ -113,7 +113,7 @@ def test_who_goes_before_the_first_step_is_not_searched_for(server: Server, monk
 def test_a_stream_that_takes_too_long_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(monkeypatch, 0.1)
     asked = {"text": TEXT, "stream": True, "options": {"min_length": 25}}
-    with serving({"run": run}, limits=Limits(seconds=0.5)) as server:
+    with serving({"run": run}, limits=Limits(timeout=0.5)) as server:
         *steps, last = server.post("/v1/translate", asked).events
         assert last == ("error", {"error": "The answer took too long"})
         assert steps

@@ -64,8 +64,8 @@ def main(program: str, words: Sequence[str]) -> int:
     if arguments.page and arguments.api_keys:
         raise ConfigError("the page sends no key, and could ask for nothing", where="--page",
                           fix="leave --page or --api-keys out; pellucid play serves the page on this machine alone")
-    limits = Limits(characters=arguments.characters, texts=arguments.texts, seconds=arguments.timeout,
-                    requests_per_minute=arguments.requests_per_minute, queue_seconds=arguments.queue)
+    limits = Limits(characters=arguments.characters, texts=arguments.texts, timeout=arguments.timeout,
+                    requests_per_minute=arguments.requests_per_minute, queue=arguments.queue)
     _tell_of_exposure(arguments.host, arguments.api_keys)
     keys = read_keys(arguments.api_keys) if arguments.api_keys else Keys()
     opens = partial(open_catalogue, arguments.run, arguments.languages, overrides.get("decode", {}), arguments.index)

@@ -23,8 +23,8 @@ class Limits:
         requests_per_minute: of one client.
         body_bytes: of a request.
         alternatives: of one text.
-        seconds: from a request to its answer.
-        queue_seconds: of predicted work that may wait; what is more is refused.
+        timeout: seconds from a request to its answer.
+        queue: seconds of predicted work that may wait; what is more is refused.
     """
 
     characters: int = 5_000
@@ -32,13 +32,13 @@ class Limits:
     requests_per_minute: int = 600
     body_bytes: int = 2**20
     alternatives: int = 10
-    seconds: float = 30.0
-    queue_seconds: float = 5.0
+    timeout: float = 30.0
+    queue: float = 5.0
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if not 0 <= value < math.inf:
-                raise ConfigError(f"a server cannot have a limit of {value}", where=name.replace("_", " "),
+                raise ConfigError(f"a server cannot have a limit of {value}", where=f"--{name.replace('_', '-')}",
                                   fix="give a number from 0 on; 0 takes the limit away")
 
 

@@ -114,7 +114,7 @@ def serve(opens: Callable[[], Catalogue], limits: Limits, keys: Keys, address: t
     service = Service(opens, limits, keys, opens(), is_private=is_of_this_machine(address[0]))
     config = uvicorn.Config(make_app(service, with_page), http=Protocol, ws="none", lifespan="off", loop="asyncio",
                             log_config=None, access_log=False, server_header=False, proxy_headers=False,
-                            timeout_graceful_shutdown=int(limits.seconds or 3600) + 5)
+                            timeout_graceful_shutdown=int(limits.timeout or 3600) + 5)
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what clients do wrong is told to them alone
     _allow_connections()
     free_earlier()

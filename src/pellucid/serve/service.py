@@ -56,7 +56,7 @@ class Service:
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.scheduler = Scheduler(self.limits.queue_seconds or math.inf)
+        self.scheduler = Scheduler(self.limits.queue or math.inf)
         self.meter = Meter(self.limits.requests_per_minute)
 
     def admit(self, request: Request, values: Mapping[str, Any]) -> None:
@@ -156,7 +156,7 @@ class Service:
         return await _answered(request, each())
 
     def _deadline(self) -> float:
-        return time.monotonic() + (self.limits.seconds or math.inf)
+        return time.monotonic() + (self.limits.timeout or math.inf)
 
     def named(self, name: str) -> Served:
         """The run of this name.
