@@ -26,6 +26,7 @@ from pellucid.model.build import build
 from pellucid.model.stepper import TransformerStep
 from pellucid.model.transformer import Transformer
 from pellucid.runs.generate import score_targets
+from pellucid.search import ranking
 from pellucid.search.beginnings import Beginning, of_tokens
 from pellucid.search.constraints import Rules
 from pellucid.search.options import Hypothesis, SearchOptions, Specials
@@ -320,6 +321,30 @@ def test_the_best_tokens_in_one_pass_are_those_of_the_plain_way(rows: int, vocab
         use_kernels(torch.device("cpu"))
     assert torch.equal(ids, expected_ids)
     torch.testing.assert_close(values, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4, "n_best": 4},
+                                     {"beam_size": 2, "min_length": 3}], ids=str)
+def test_a_sentence_has_the_same_bits_beside_others_that_begin_otherwise(options: dict[str, Any],
+                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that must begin with a prefix are ranked the plain way, which rounds otherwise: they alone."""
+    engine, (ids, real), asked = engine_of("fp32", MANY), sources(7), SearchOptions(**options, max_length=10)
+    starts = [[5] * (2 * (i % 4)) for i in range(7)]
+    looks: list[int] = []
+    monkeypatch.setattr(ranking, "check_vocabulary", lambda vocabulary, rules: looks.append(vocabulary))
+    together = search(engine, (ids, real), 7, asked, SPECIALS, starts)
+    assert looks == [MANY]  # at the first token alone
+    assert together == [search(engine, (ids[i, real[i]][None], None), 1, asked, SPECIALS, [starts[i]])[0]
+                        for i in range(7)]
+
+
+def test_a_sentence_has_the_same_bits_beside_one_with_infinite_logits() -> None:
+    logits = torch.randn(20, MANY, generator=torch.Generator().manual_seed(4))
+    values, ids = ranked(logits, 5)
+    logits[0, 9] = torch.inf
+    beside, ids_beside = ranked(logits, 5)
+    assert torch.equal(beside[1:], values[1:])
+    assert torch.equal(ids_beside[1:], ids[1:])
 
 
 @pytest.mark.parametrize("place", [7, MANY - 3])

@@ -8,6 +8,7 @@ tokens: search stops there.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -31,7 +32,7 @@ class Rules:
     beginnings: tuple[Beginning, ...]
     indices: tuple[int, ...]
 
-    @property
+    @cached_property
     def longest_beginning(self) -> int:
         """Tokens after which every hypothesis is free."""
         return max((len(beginning.choices) for beginning in self.beginnings), default=0)

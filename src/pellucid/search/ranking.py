@@ -26,11 +26,22 @@ def best_tokens(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[T
     Raises:
         NumericalError: a logit is not a number.
     """
-    if _is_simple(logits, live, rules, count):
+    begun = _begun(live, rules)
+    if len(begun) == len(logits) or not _is_simple(logits, rules, count):
+        return _the_plain_way(logits, live, rules, count)
+    if live.tokens.shape[1] == 0:
         check_vocabulary(logits.shape[1], rules)
-        values, ids = (_in_one_copy if logits.is_cuda else _in_one_pass)(logits, live, rules, count)
-        if bool(values[:, 0].isfinite().all()):  # else infinite logits or NaN: the plain way knows what to do
-            return values.clamp_(max=0.0), ids
+    values, ids = (_in_one_copy if logits.is_cuda else _in_one_pass)(logits, live, rules, count)
+    others = ~values[:, 0].isfinite()  # infinite logits or NaN: the plain way knows what to do
+    if begun:
+        others[begun] = True
+    if bool(others.any()):  # they alone: it rounds otherwise, and no sentence is to feel its neighbours
+        rows = others.nonzero()[:, 0]
+        values[rows], ids[rows] = _the_plain_way(logits[rows.to(logits.device)], live.select(rows), rules, count)
+    return values.clamp_(max=0.0), ids
+
+
+def _the_plain_way(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
     log_p, last_resort = under_rules(logits, live, rules)
     values, ids = top_candidates(log_p, count)
     ids[:, 0], values[:, 0] = last_resort.settle(ids[:, 0], values[:, 0])
@@ -45,11 +56,19 @@ def under_rules(logits: Tensor, live: Rows, rules: Rules) -> tuple[Tensor, LastR
     return constrain(log_p, live.tokens, live.sentences, rules)
 
 
-def _is_simple(logits: Tensor, live: Rows, rules: Rules, count: int) -> bool:
-    """Whether the same few tokens are forbidden in every row, and enough are left."""
+def _begun(live: Rows, rules: Rules) -> list[int]:
+    """The rows of the sentences whose beginnings may go on."""
     length = live.tokens.shape[1]
-    return (length >= rules.longest_beginning and rules.options.no_repeat_ngram == 0
-            and count + 3 <= logits.shape[1] and (calls.serve(logits) or logits.is_cuda))
+    if length >= rules.longest_beginning:
+        return []
+    return [row for row, sentence in enumerate(live.sentences.tolist())
+            if length < len(rules.beginnings[sentence].choices)]
+
+
+def _is_simple(logits: Tensor, rules: Rules, count: int) -> bool:
+    """Whether the same few tokens are forbidden in every row behind its beginning, and enough are left."""
+    return (rules.options.no_repeat_ngram == 0 and count + 3 <= logits.shape[1]
+            and (calls.serve(logits) or logits.is_cuda))
 
 
 def _in_one_pass(logits: Tensor, live: Rows, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
