@@ -122,11 +122,17 @@ def test_a_tracker_that_fails_stops_nothing(fails: str, tmp_path: Path, tiny: An
     assert snapshot(tmp_path / "run") == snapshot(tmp_path / "plain")
 
 
-def test_a_run_that_is_finished_tells_nobody(tmp_path: Path, tiny: Any, stop_at: Any) -> None:
-    train_run.train(tiny(), tmp_path, stop_at())
-    heard = Heard()
-    train_run.train(tiny(), tmp_path, stop_at(), trackers=[heard])
+@pytest.mark.parametrize("train", [{}, {"steps": 60, "patience": 2, "learning_rate": 5.0}], ids=["steps", "patience"])
+def test_a_run_that_is_finished_tells_nobody(train: dict[str, Any], tmp_path: Path, tiny: Any, stop_at: Any) -> None:
+    """And was made where it was made, wherever it is done again."""
+    assert train_run.train(tiny(train=train), tmp_path, stop_at())["step"] == 9
+    place = tmp_path / "environment.json"
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"processor": "another"}))
+    heard, said = Heard(), stop_at()
+    train_run.train(tiny(train=train), tmp_path, said, trackers=[heard])
     assert not heard.calls
+    assert json.loads(place.read_text())["processor"] == "another"
+    assert "note: " not in said.told
 
 
 def test_a_damaged_record_is_begun_anew(tmp_path: Path, tiny: Any, stop_at: Any) -> None:

@@ -62,7 +62,7 @@ def train_until_done(session: Session) -> bool:
     learner, progress, log_every = session.learner, session.learner.progress, session.learner.config.train.log_every
     waiting = Waiting(learner.world.size)
     learner.model.train()
-    while progress.step < session.steps and not is_out_of_patience(session):
+    while not is_over(session):
         started = time.monotonic()
         is_last, is_line = progress.step + 1 == session.steps, (progress.step + 1) % log_every == 0
         with watch(learner.model, learner.optimizer) if is_line or is_last else contextlib.nullcontext() as flow:
@@ -257,6 +257,11 @@ def is_out_of_patience(session: Session) -> bool:
     """Whether early stopping is on and due; validations within the warm-up do not count."""
     patience = session.learner.config.train.patience
     return patience is not None and session.learner.progress.validations_without_gain >= patience
+
+
+def is_over(session: Session) -> bool:
+    """Whether there are no more updates to be made."""
+    return session.learner.progress.step >= session.steps or is_out_of_patience(session)
 
 
 def how_ended(session: Session) -> tuple[Ended, str]:

@@ -52,7 +52,7 @@ from pellucid.train.finish import finish
 from pellucid.train.initialize import initialize_from, source_of
 from pellucid.train.journal import Metrics, Reporter, how_far
 from pellucid.train.length import change_length, schedule_of, steps_of, updates_in
-from pellucid.train.loop import Session, belongs, drawn_at_end, point_to_checkpoints, train_until_done
+from pellucid.train.loop import Session, belongs, drawn_at_end, is_over, point_to_checkpoints, train_until_done
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective, check_world, parallelize
 from pellucid.train.stopping import Interrupted, stop_on_signals
@@ -115,7 +115,7 @@ def train(config: RunConfig, out: str | Path, reporter: Reporter, extend: bool =
             if before is not None:
                 change_length(session, before, out, extend)
             settle(session)
-            if session.learner.progress.step < session.steps:  # a run that has ended was made where it was made
+            if not is_over(session):  # a run that has ended was made where it was made
                 remember_environment(session, out)
         introduce(session, out)
         signals = stack.enter_context(stop_on_signals(world))
@@ -129,7 +129,7 @@ def train(config: RunConfig, out: str | Path, reporter: Reporter, extend: bool =
 @contextlib.contextmanager
 def told_of(session: Session) -> Iterator[None]:
     """The trackers are there while this lasts; they begin after the workers, which must not have their threads."""
-    if session.learner.progress.step < session.steps:
+    if not is_over(session):
         session.tracking.begin(session.learner.progress.step)
     try:
         yield
@@ -288,7 +288,7 @@ def introduce(session: Session, out: Path) -> None:
                          f"{sum(p.numel() for p in learner.parameters):,} parameters, {learner.precision} products on "
                          f"{learner.device}, {learner.batches.per_epoch:,} batches an epoch, {who}")
     session.reporter.say(f"run folder {out}: run the same command again to resume")
-    if step < session.steps:
+    if not is_over(session):
         per_epoch = updates_in(learner.config, learner.batches.per_epoch)
         for text in too_short(learner.config.train, session.steps, per_epoch):
             session.reporter.say(f"note: {text}")
