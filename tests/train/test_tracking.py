@@ -27,7 +27,8 @@ def lines(out: Path) -> list[dict[str, Any]]:
 class Heard(Tracker):
     """Writes down what it hears, over all processes."""
 
-    def __init__(self, fails: str = "") -> None:
+    def __init__(self, fails: str = "", name: str = "the first") -> None:
+        self.name = name
         self.events: list[Event] = []
         self.calls: list[str] = []
         self.runs: list[Tracked] = []
@@ -41,7 +42,7 @@ class Heard(Tracker):
     def begin(self, run: Tracked) -> str:
         self.runs.append(run)
         self.hear("begin")
-        return run.id or "the first"
+        return run.id or self.name
 
     def train(self, event: Event) -> None:
         self.events.append(event)
@@ -65,6 +66,18 @@ def test_a_tracker_hears_each_line_once(tmp_path: Path, tiny: Any, stop_at: Any)
     assert [dict(event) for event in heard.events] == lines(tmp_path)
     assert [(run.step, run.id) for run in heard.runs] == [(0, None), (4, "the first")]
     assert heard.runs[0].config["train"]["steps"] == 9
+
+
+def test_two_trackers_of_one_class_are_two(tmp_path: Path, tiny: Any, stop_at: Any) -> None:
+    """Each hears all, and keeps its own id when the run goes on."""
+    both = Heard(), Heard(name="the second")
+    with pytest.raises(train_run.Interrupted):
+        train_run.train(tiny(), tmp_path, stop_at((4,)), trackers=both)
+    again = Heard(), Heard()
+    train_run.train(tiny(), tmp_path, stop_at(), trackers=again)
+    for first, second in zip(both, again, strict=True):
+        assert [dict(event) for event in (*first.events, *second.events)] == lines(tmp_path)
+    assert [one.runs[0].id for one in again] == ["the first", "the second"]
 
 
 class Loud(Heard):
@@ -113,7 +126,6 @@ def test_what_was_heard_before_a_crash_is_not_heard_again(tmp_path: Path, tiny: 
 def test_a_tracker_that_fails_stops_nothing(fails: str, tmp_path: Path, tiny: Any, stop_at: Any, snapshot: Any,
                                             train_through: Through) -> None:
     broken, other, said = Heard(fails), Heard(), stop_at()
-    other.__class__ = type("Other", (Heard,), {})
     train_run.train(tiny(), tmp_path / "run", said, trackers=[broken, other])
     assert said.told.count("Heard failed, and will not be told of this training any more: OSError: no space left") == 1
     assert broken.calls[-1] == fails  # nothing after it

@@ -4,8 +4,9 @@ They are told what metrics.jsonl gets, and stop nothing: one that fails is said 
 """
 
 import contextlib
+import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,15 @@ def scalars(event: Event) -> dict[str, float]:
             found |= {f"{event['event']}/{key}/{part}": float(number) for part, number in value.items()}
         elif isinstance(value, int | float) and key != "step":
             found[f"{event['event']}/{key}"] = float(value)
+    return found
+
+
+def with_own(shipped: Mapping[str, Tracker], own: Iterable[Tracker]) -> dict[str, Tracker]:
+    """All trackers by name: one's own have that of their class, with a number from the second of a name on."""
+    found = dict(shipped)
+    for tracker in own:
+        names = (type(tracker).__name__ + f" {number}" * (number > 1) for number in itertools.count(1))
+        found[next(name for name in names if name not in found)] = tracker
     return found
 
 

@@ -57,7 +57,7 @@ from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective, check_world, parallelize
 from pellucid.train.stopping import Interrupted, stop_on_signals
 from pellucid.train.trackers import make_trackers
-from pellucid.train.tracking import Tracker, Tracking
+from pellucid.train.tracking import Tracker, Tracking, with_own
 from pellucid.train.unseen import check_unseen
 from pellucid.train.update import Learner, at_work
 from pellucid.train.validation import make_validation
@@ -92,7 +92,7 @@ def train(config: RunConfig, out: str | Path, reporter: Reporter, extend: bool =
     keep_primitives()
     refuse_slim(out)
     refuse_foreign(out)
-    tracked = make_trackers(config.train.track) | {type(tracker).__name__: tracker for tracker in trackers}
+    tracked = with_own(make_trackers(config.train.track), trackers)
     with contextlib.ExitStack() as stack:
         store = meeting_point(world)
         with after_first(world, store):
