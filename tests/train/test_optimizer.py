@@ -91,6 +91,21 @@ def test_its_state_comes_back_bit_for_bit(kind: str) -> None:
     assert all(torch.equal(t, optimizer_state(other, b)[name]) for name, t in optimizer_state(one, a).items())
 
 
+def test_the_state_of_a_parameter_that_had_no_gradient_comes_back_too() -> None:
+    model = model_of()
+    model[1].weight.requires_grad_(False)
+    optimizer = make_optimizer(model, config("adamw", DECAY))
+    before = model[1].weight.clone()
+    step(model, optimizer, 1)
+    other = make_optimizer(model, config("adamw", DECAY))
+    load_optimizer_state(model, other, optimizer_state(model, optimizer))
+    assert torch.equal(model[1].weight, before)
+    model[1].weight.requires_grad_(True)
+    step(model, other, 2)
+    assert not torch.equal(model[1].weight, before)
+    assert optimizer_state(model, other)["step.1.weight"] == 1  # its first
+
+
 @pytest.mark.parametrize("key", ["step.0.weight", "exp_avg.2.bias", "exp_avg_sq.2.bias"])
 @pytest.mark.parametrize("kind", ["missing", "of another shape"])
 def test_a_state_that_does_not_fit_is_told_and_nothing_of_it_is_taken(kind: str, key: str) -> None:

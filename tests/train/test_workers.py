@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import Batch, collate
@@ -95,6 +96,38 @@ def test_gradients_by_any_number_of_workers_are_those_of_one(task: str, r_drop: 
             assert found.keys() == alone.keys()
             for name, gradient in alone.items():
                 torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=1e-6)
+
+
+class Seldom(nn.Module):
+    """A feed-forward layer of one's own for some rows, which may all be another worker's, with a weight that is not
+    trained."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner, self.scale = inner, nn.Parameter(torch.tensor(0.5), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x[:, 0, 0] > 0
+        return self.scale * self.inner(x) * rows[:, None, None] if rows.any() else torch.zeros_like(x)
+
+
+@forks
+def test_not_every_worker_has_a_gradient_of_every_parameter(tiny: Any) -> None:
+    found = []
+    for count in (1, 2, 3):
+        learner = learner_of(tiny(model={"dropout": 0.0}, train={"accumulate": 1}), count)
+        for layer in (learner.model.encoder.layers[0], learner.model.decoder.layers[0]):
+            layer.feed_forward = Seldom(layer.feed_forward)
+        learner.__post_init__()
+        learner.optimizer, learner.average = make_optimizer(learner.model, learner.config.train), None
+        found.append(gradients_of(learner, updates=6))
+    alone = found[0]
+    assert len({len(gradients) for gradients in alone}) > 1  # in some updates no row asks for the layer
+    for several in found[1:]:
+        for gradients, expected in zip(several, alone, strict=True):
+            assert gradients.keys() == expected.keys()
+            for name, gradient in expected.items():
+                torch.testing.assert_close(gradients[name], gradient, rtol=1e-5, atol=1e-6)
 
 
 @forks

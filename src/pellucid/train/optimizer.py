@@ -49,10 +49,11 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """An update of all parameters that have a gradient; each has a state from its first one on."""
+        """An update of all parameters that have a gradient; from the first one on each has a state, those without one
+        too, which are saved and found again like all others."""
         for group in self.param_groups:
             trained = [p for p in group["params"] if p.grad is not None]
-            for parameter in trained:
+            for parameter in group["params"]:
                 if not (state := self.state[parameter]):
                     for key in STATES[group["rule"]]:
                         state[key] = (torch.zeros((), dtype=torch.float32, device=parameter.device) if key == "step"

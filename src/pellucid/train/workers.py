@@ -128,7 +128,10 @@ class Workers:
         """Adds the gradients of all others who had something to do to those here, in the order of the workers."""
         for worker, answer in zip(self._others, answers, strict=True):
             if answer:
-                torch._foreach_add_(_gradients(parameters), worker.gradients)
+                for parameter, there in zip(parameters, worker.gradients, strict=True):
+                    if parameter.grad is None and bool(there.any()):
+                        parameter.grad = torch.zeros_like(parameter)
+                torch._foreach_add_(*_both(parameters, worker.gradients))
 
     def _fork(self, number: int, parameters: Sequence[Tensor], tasks: dict[str, Task]) -> None:
         """Starts worker `number`, which never returns from here."""
@@ -187,15 +190,26 @@ def _serve(number: int, pipe: Connection, parameters: Sequence[Tensor], gradient
                 parameter.grad = None
             try:
                 answer: dict[str, object] = {"numbers": tasks[task](number, part)}
-                if found := _gradients(parameters):
-                    torch._foreach_copy_(gradients, found)
+                if any(parameter.grad is not None for parameter in parameters):
+                    _leave(parameters, gradients)
             except Exception as error:
                 answer = {"error": in_words(error)}
             pipe.send_bytes(json.dumps(answer).encode())
 
 
-def _gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
-    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+def _leave(parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+    """Copies what parameters have of gradients to where all see them; zeros, of one that has none."""
+    found, places = _both(parameters, gradients)
+    torch._foreach_copy_(places, found)
+    for parameter, place in zip(parameters, gradients, strict=True):
+        if parameter.grad is None:
+            place.zero_()
+
+
+def _both(parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """The gradients that parameters have, and their places among `gradients`, which has one for each parameter."""
+    pairs = [(p.grad, place) for p, place in zip(parameters, gradients, strict=True) if p.grad is not None]
+    return [found for found, _ in pairs], [place for _, place in pairs]
 
 
 def _shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
