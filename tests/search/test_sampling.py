@@ -40,6 +40,7 @@ def expected(temperature: float, kept: tuple[int, ...]) -> dict[int, float]:
         ({"top_p": 0.8}, (1, 5)),  # 0.64 < 0.8 ≤ 0.64 + 0.24
         ({"top_p": 0.9}, (1, 3, 5)),
         ({"top_k": 3, "top_p": 0.7}, (1, 5)),  # of the three: 0.67 < 0.7
+        ({"top_k": 3, "top_p": 0.65}, (5,)),  # of the three, where it has 0.67, and not of all, where it has 0.64
         ({"top_k": 100}, (1, 3, 4, 5)),
     ],
     ids=str,
@@ -111,3 +112,13 @@ def test_the_edges_of_the_interval_draw_what_is_possible(uniform: float, asked: 
     log_p = torch.tensor([[-math.inf, -1.0, -math.inf, -1.0, -math.inf]]).log_softmax(dim=1)
     ids, _ = draw(log_p, torch.tensor([uniform], dtype=torch.float64), SearchOptions(sample=True, **asked))
     assert int(ids) == (1 if uniform < 0.5 or "top_p" in asked else 3)
+
+
+@given(seed=st.integers(0, 99_999), size=st.integers(1, 9), asked=st.sampled_from([{}, {"top_k": 3}, {"top_p": 0.6}]))
+def test_the_largest_uniform_number_draws_the_last_that_is_kept(seed: int, size: int, asked: dict[str, Any]) -> None:
+    """However the sums are rounded: what is behind it is impossible here."""
+    log_p = torch.randn(1, size, generator=generator(seed)).log_softmax(dim=1)
+    log_p = torch.nn.functional.pad(log_p, (0, 4), value=-math.inf)
+    ids, values = draw(log_p, torch.tensor([1 - 2**-53], dtype=torch.float64), SearchOptions(sample=True, **asked))
+    assert int(ids) < size
+    assert float(values) > -math.inf

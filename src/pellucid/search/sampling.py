@@ -63,8 +63,7 @@ def draw(log_p: Tensor, uniform: Tensor, options: SearchOptions) -> tuple[Tensor
     peak = log_p.amax(dim=1, keepdim=True).clamp(min=torch.finfo(log_p.dtype).min)
     probabilities = torch.softmax((log_p - peak).double() / options.temperature, dim=1)  # [R, V]
     ids, cumulative, total = _kept(log_p, probabilities, options)
-    # Rounding must not carry the target up to the total, where nothing is left to draw.
-    target = torch.minimum(uniform[:, None] * total, torch.nextafter(total, torch.zeros_like(total)))  # [R, 1]
+    target = uniform[:, None] * total  # [R, 1], below the total: 1 - 2⁻⁵³ of it, the most there is, rounds down
     place = torch.searchsorted(cumulative, target, right=True).clamp(max=cumulative.shape[1] - 1)
     chosen = ids.gather(1, place)
     return chosen.squeeze(1), log_p.gather(1, chosen).squeeze(1)
