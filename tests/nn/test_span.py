@@ -38,3 +38,12 @@ def test_the_best_span_is_the_best_of_all() -> None:
         best = max(all_of_them, key=all_of_them.__getitem__)
         assert (int(first[row]), int(last[row])) == best
         assert math.isclose(float(value[row]), all_of_them[best], rel_tol=1e-6)
+
+
+def test_among_equal_spans_the_shortest_is_the_best_and_where_there_is_none_it_is_told() -> None:
+    scores, windows = torch.zeros(2, 6, 2), torch.ones(2, 6, dtype=torch.long)
+    scores[0, 1:3, 1] = -math.inf  # only places 3 to 5 can be the last
+    scores[1, 1:] = -math.inf
+    value, first, last = best_spans(scores, windows, 4)
+    assert value.tolist() == [0.0, -math.inf]
+    assert (int(first[0]), int(last[0])) == (3, 3)

@@ -24,7 +24,8 @@ def span_cross_entropy(scores: Tensor, first: Tensor, last: Tensor, smoothing: f
 
 
 def best_spans(scores: Tensor, windows: Tensor, longest: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best span of each row, found exactly: of all that lie in one window and have at most `longest` places.
+    """The best span of each row, found exactly: of all that lie in one window and have at most `longest` places; the
+    shortest among equals.
 
     Args:
         scores: [B, S, 2], −∞ where nothing may start or end.
