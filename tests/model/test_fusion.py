@@ -69,6 +69,15 @@ def test_each_part_is_encoded_as_if_it_were_alone(small: ModelConfig, combinatio
 
 
 @torch.no_grad()
+def test_what_stands_behind_the_last_end_is_a_part_too(small: ModelConfig, close: Callable[..., None]) -> None:
+    plain, fused = models(small)
+    memory, _ = fused.encode(torch.tensor([[4, 5, EOS, 6, 7, 8], [9, EOS, 10, EOS, 11, 12]]))
+    close(memory[0, :3], plain.encode(torch.tensor([[4, 5, EOS]]))[0][0])
+    close(memory[0, 3:], plain.encode(torch.tensor([[6, 7, 8]]))[0][0])
+    close(memory[1, 4:], plain.encode(torch.tensor([[11, 12]]))[0][0])
+
+
+@torch.no_grad()
 @settings(max_examples=20, deadline=None)
 @given(parts=st.lists(st.lists(st.integers(4, 19), min_size=1, max_size=5), min_size=1, max_size=4),
        random=st.randoms(use_true_random=False))

@@ -41,6 +41,13 @@ def test_a_mark_is_the_length_of_the_longest_run_that_both_have(asked: list[int]
     assert marks_of(tokens, numbers).tolist() == [marks + [0] * more]
 
 
+def test_what_is_unknown_is_like_no_other_not_even_itself() -> None:
+    reader, seen = model(), list[torch.Tensor]()
+    reader.mark_embedding.register_forward_hook(lambda _, given, made: seen.append(given[0]))
+    reader(torch.tensor([[BOS, UNK, 5, SEP, UNK, 5]]))
+    assert seen[0].tolist() == [[0, 0, 1, LONGEST_RUN + 1, LONGEST_RUN + 1, LONGEST_RUN + 2]]
+
+
 def test_rows_unfold_to_windows_with_their_question() -> None:
     rows, places = unfold(torch.tensor([[0, 0, 1, 1, 2, 2, 2], [0, 1, 1, -1, -1, -1, -1]]))
     assert rows.tolist() == [0, 0, 1]

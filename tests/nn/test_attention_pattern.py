@@ -125,3 +125,11 @@ def test_positions_without_padding_on_the_left_are_one_row() -> None:
     assert positions_of(None, tokens).tolist() == [0, 1, 2]
     assert positions_of(right, tokens).tolist() == [0, 1, 2]
     assert positions_of(right[:, :1], tokens[:, :1]).tolist() == [0]
+
+
+def test_lengths_are_told_where_the_padding_comes_last_in_every_sentence() -> None:
+    last = torch.tensor([[True, True, False], [False, False, False], [True, True, True]])
+    lengths = padding(P4[:3], P4[:3], last).lengths
+    assert lengths is not None
+    assert lengths.tolist() == [2, 0, 3]
+    assert padding(P4[:3], P4[:3], last.flip(1)).lengths is None
