@@ -134,10 +134,12 @@ def test_a_tracker_that_fails_stops_nothing(fails: str, tmp_path: Path, tiny: An
     assert snapshot(tmp_path / "run") == snapshot(tmp_path / "plain")
 
 
-@pytest.mark.parametrize("train", [{}, {"steps": 60, "patience": 2, "learning_rate": 5.0}], ids=["steps", "patience"])
-def test_a_run_that_is_finished_tells_nobody(train: dict[str, Any], tmp_path: Path, tiny: Any, stop_at: Any) -> None:
+@pytest.mark.parametrize(("ended", "train"), [("steps", {}),
+                                              ("patience", {"steps": 60, "patience": 2, "learning_rate": 5.0})])
+def test_a_run_that_is_finished_tells_nobody(ended: str, train: dict[str, Any], tmp_path: Path, tiny: Any,
+                                             stop_at: Any) -> None:
     """And was made where it was made, wherever it is done again."""
-    assert train_run.train(tiny(train=train), tmp_path, stop_at())["step"] == 9
+    assert train_run.train(tiny(train=train), tmp_path, stop_at())["ended"] == ended
     place = tmp_path / "environment.json"
     place.write_text(json.dumps(json.loads(place.read_text()) | {"processor": "another"}))
     heard, said = Heard(), stop_at()
