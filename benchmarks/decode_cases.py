@@ -27,7 +27,7 @@ from pellucid.runs.run import Run, load
 
 LENGTHS = {"captions": 1000, "passages": 64}  # sentences: as long as Multi30k's, and of 256 tokens
 PASSAGE = 256
-PLACED = ("sinusoidal", "rotary", "alibi", "t5", "transformer_xl")  # positions that can be compared
+PLACED = ("sinusoidal", "rotary", "alibi", "t5", "quadratic", "transformer_xl")  # positions that can be compared
 STEP = 4  # given lengths are this far apart, so that many sentences share one
 LONGEST = 100  # tokens, where a run's own outputs end
 

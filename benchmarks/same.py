@@ -22,7 +22,7 @@ LINES = 1000
 UPDATES = ["--train.steps", "200", "--train.epochs", "null", "--train.validate_every", "200"]
 SMALL = ["--train.steps", "60", "--train.epochs", "null", "--train.validate_every", "60", "--train.precision", "bf16",
          "--model.dropout", "0.1"]
-CHOICES = {"position": ["none", "learned", "rotary", "alibi", "t5", "transformer_xl"],
+CHOICES = {"position": ["none", "learned", "rotary", "alibi", "t5", "quadratic", "transformer_xl"],
            "norm": ["rmsnorm", "stdnorm", "none"], "residual": ["post", "deepnorm", "none"],
            "feed_forward": ["gelu", "swiglu", "geglu"], "attention": ["window", "linear"],
            "tie_embeddings": ["false"], "attention_dropout": ["0.1"]}

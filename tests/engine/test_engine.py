@@ -44,7 +44,7 @@ PARTS: list[dict[str, Any]] = [
     {"position": "sinusoidal", "norm": "stdnorm", "residual": "none", "tie_embeddings": False},
     {"position": "sinusoidal", "feed_forward": "gelu", "n_heads": 8}, {"position": "rotary", "d_key": 18},
     {"position": "alibi", "attention": "window", "window": 2}, {"position": "t5", "norm": "rmsnorm", "d_ff": 100},
-    {"position": "transformer_xl", "residual": "post", "n_heads": 8},
+    {"position": "transformer_xl", "residual": "post", "n_heads": 8}, {"position": "quadratic"},
     {"embedding_norm": True, "norm_epsilon": 0.1, "output_bias": True, "feed_forward": "gelu_tanh", "d_head": 10},
     {"biases": False, "position": "t5", "norm": "rmsnorm", "d_head": 48, "feed_forward": "geglu_tanh"},
 ]

@@ -33,7 +33,7 @@ from pellucid.search.search import search
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
 LONG = 150  # tokens: more than LEAST, and than T5 has buckets for
-RELATIVE = ("rotary", "alibi", "t5", "transformer_xl")
+RELATIVE = ("rotary", "alibi", "t5", "quadratic", "transformer_xl")
 PLACED: list[dict[str, Any]] = [
     *(parts for parts in PARTS if parts.get("position") in RELATIVE), {"position": "rotary"},
     {"position": "alibi", "n_heads": 3, "d_key": 8, "d_model": 48}, {"attention": "window", "window": 140},

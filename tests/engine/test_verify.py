@@ -29,7 +29,8 @@ PARTS: list[dict[str, Any]] = [
     {}, {"position": "learned", "residual": "post", "feed_forward": "swiglu"},
     {"norm": "rmsnorm", "feed_forward": "geglu"}, {"norm": "stdnorm", "residual": "none", "tie_embeddings": False},
     {"residual": "deepnorm", "norm": "none"}, {"position": "rotary", "d_key": 18, "attention": "window", "window": 3},
-    {"position": "t5", "d_key": 48}, {"position": "alibi"}, {"position": "transformer_xl"},
+    {"position": "t5", "d_key": 48}, {"position": "alibi"}, {"position": "quadratic"},
+    {"position": "transformer_xl"},
     {"embedding_norm": True, "output_bias": True, "biases": False}]
 
 

@@ -66,7 +66,7 @@ def test_entropy_and_distance_by_hand() -> None:
     assert entropy(torch.zeros(1, 3)).item() == 0
 
 
-@pytest.mark.parametrize("position", ["sinusoidal", "rotary", "t5", "transformer_xl"])
+@pytest.mark.parametrize("position", ["sinusoidal", "rotary", "t5", "quadratic", "transformer_xl"])
 def test_what_is_shown_is_what_the_fast_path_computes(tmp_path: Path, either_way: str, position: str) -> None:
     run = make_run(tmp_path, position=position)
     (source, target), *_ = encode(run, [PAIRS[2]])
@@ -230,7 +230,7 @@ def test_positions_as_the_schemes_define_them(tmp_path: Path) -> None:
     distances, lines = by_distance(bias_matrix(first, 4))
     assert distances.tolist() == [-3, -2, -1, 0, 1, 2, 3]
     torch.testing.assert_close(lines, -torch.tensor(alibi_slopes(3))[:, None] * distances.abs())
-    for position in ("t5", "transformer_xl"):
+    for position in ("t5", "quadratic", "transformer_xl"):
         first = next(iter(attentions(make_run(tmp_path, position=position).model).values()))
         bias = bias_matrix(first, 6)
         distances, lines = by_distance(bias)

@@ -20,7 +20,8 @@ from pellucid.runs.run import Run
 SMALL: dict[str, Any] = {"d_model": 12, "n_heads": 3, "d_ff": 8, "encoder_layers": 2, "decoder_layers": 2,
                          "dropout": 0.0, "max_length": 20}
 PARTS: list[dict[str, Any]] = [{"position": "sinusoidal"}, {"position": "rotary", "attention": "window", "window": 2},
-                               {"position": "alibi"}, {"position": "t5"}, {"position": "transformer_xl"},
+                               {"position": "alibi"}, {"position": "t5"},
+                               {"position": "quadratic"}, {"position": "transformer_xl"},
                                {"position": "sinusoidal", "attention": "linear"}]
 
 

@@ -33,6 +33,7 @@ CASES: list[dict[str, Any]] = [
     {"position": "alibi", "residual": "deepnorm"}, {"position": "alibi", "n_heads": 1, "residual": "post"},
     {"position": "t5", "norm": "rmsnorm", "feed_forward": "geglu", "biases": False},
     {"position": "transformer_xl", "residual": "post"}, {"attention": "window", "window": 3},
+    {"position": "quadratic", "n_heads": 4, "attention": "window", "window": 2},
     {"attention": "window", "window": 2, "position": "transformer_xl"}, {"attention": "linear"},
     {"norm": "stdnorm", "feed_forward": "geglu_tanh"}, {"norm": "none", "residual": "none"},
     {"residual": "none", "feed_forward": "swish"}, {"d_key": 12}, {"d_head": 5, "position": "t5"},

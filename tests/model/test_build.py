@@ -39,6 +39,7 @@ def test_parameters_counted_by_hand() -> None:
     assert count(build(replace(config, norm="none"), V, V, shared=True)) == 5744 - 5 * 32
     assert count(build(replace(config, position="learned", max_length=50), V, V, shared=True)) == 5744 + 2 * 50 * 16
     assert count(build(replace(config, position="t5"), V, V, shared=True)) == 5744 + 2 * 32 * 2
+    assert count(build(replace(config, position="quadratic"), V, V, shared=True)) == 5744 + 2 * 2 * 2
     relative = 16 * 16 + 16  # W_R and what is left of v
     assert count(build(replace(config, position="transformer_xl"), V, V, shared=True)) == 5744 + 2 * relative
     head = 16 * 16 + 16 + 16 * 3 + 3
@@ -145,7 +146,7 @@ def test_no_norm_leaves_no_norm() -> None:
     assert not [name for name, _ in model.named_parameters() if "norm" in name]
 
 
-@pytest.mark.parametrize("position", ["rotary", "alibi", "t5", "transformer_xl"])
+@pytest.mark.parametrize("position", ["rotary", "alibi", "t5", "quadratic", "transformer_xl"])
 def test_linear_attention_refuses_what_it_cannot_carry(position: str) -> None:
     for make in (build, build_classifier):
         with pytest.raises(ValueError, match=rf"model\.position {position}.*model\.attention linear"):
@@ -176,7 +177,7 @@ def test_a_number_out_of_range_is_named(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("key", "known"), [
-    ("position", "none, sinusoidal, learned, rotary, alibi, t5, transformer_xl"),
+    ("position", "none, sinusoidal, learned, rotary, alibi, t5, quadratic, transformer_xl"),
     ("norm", "layernorm, rmsnorm, stdnorm, none"), ("residual", "post, pre, deepnorm, none"),
     ("feed_forward", "relu, gelu, gelu_tanh, swish, swiglu, geglu, geglu_tanh"), ("attention", "full, window, linear"),
     ("pooling", "mean, max, first")])

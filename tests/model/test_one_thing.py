@@ -64,6 +64,7 @@ def test_what_two_models_share_is_bit_identical(options: dict[str, Any], kind: s
 @pytest.mark.parametrize(("options", "only"), [
     ({"position": "none"}, []), ({"position": "alibi"}, []), ({"position": "rotary"}, []),
     ({"position": "learned"}, ["position.table"]), ({"position": "t5"}, ["position.table"]),
+    ({"position": "quadratic"}, ["position.centre", "position.sharpness"]),
     ({"position": "transformer_xl"}, ["position.projection.weight", "position.position_bias"]),
     ({"norm": "stdnorm"}, []), ({"norm": "rmsnorm"}, ["norm.bias"]), ({"norm": "none"}, ["norm.bias", "norm.gain"]),
     ({"residual": "post"}, ["closing_norm.gain", "closing_norm.bias"]), ({"feed_forward": "gelu"}, []),

@@ -56,7 +56,7 @@ def test_symmetric_alibi_hears_a_source_and_its_reverse_alike(small: ModelConfig
     close(model(SOURCE[:, ORDERS["reversed"]], TARGET), model(SOURCE, TARGET))
 
 
-@pytest.mark.parametrize("position", ["rotary", "alibi", "t5", "transformer_xl"])
+@pytest.mark.parametrize("position", ["rotary", "alibi", "t5", "quadratic", "transformer_xl"])
 def test_relative_schemes_do_not_know_where_a_sequence_stands(position: str, small: ModelConfig,
                                                               dtype: torch.dtype, randomize: Randomize) -> None:
     """The whole encoder, not only its scores: all positions moved by a constant, and nothing changes."""

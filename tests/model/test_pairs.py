@@ -77,7 +77,7 @@ def test_the_array_covers_every_possible_pair() -> None:
 def test_only_linear_attention_refuses_positions() -> None:
     everything = {((a, x), (b, y)) for a, b in combinations(FACTORS, 2) for x, y in product(FACTORS[a], FACTORS[b])}
     assert everything - every_pair() == {(("position", name), ("attention", "linear"))
-                                         for name in ("rotary", "alibi", "t5", "transformer_xl")}
+                                         for name in ("rotary", "alibi", "t5", "quadratic", "transformer_xl")}
 
 
 def copy_batch() -> tuple[Tensor, Tensor, Tensor]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pellucid.kernels import joint
@@ -17,6 +18,7 @@ from pellucid.nn.positional_encoding import (
     AlibiPosition,
     NoPosition,
     Position,
+    QuadraticPosition,
     RotaryPosition,
     T5Position,
     TransformerXlPosition,
@@ -29,7 +31,8 @@ D, H = 12, 3
 REAL = torch.tensor([[True, True, True, True, False], [False, True, True, True, True]])
 POSITIONS: dict[str, Callable[[], Position]] = {
     "none": NoPosition, "rotary": lambda: RotaryPosition(D // H), "alibi": lambda: AlibiPosition(H),
-    "t5": lambda: T5Position(H, False), "transformer_xl": lambda: TransformerXlPosition(D, H)}
+    "t5": lambda: T5Position(H, False), "quadratic": lambda: QuadraticPosition(H, True),
+    "transformer_xl": lambda: TransformerXlPosition(D, H)}
 
 
 def pair(dtype: torch.dtype, randomize: Randomize) -> tuple[MultiHeadAttention, nn.MultiheadAttention]:
@@ -145,6 +148,23 @@ def test_what_counts_is_how_far_a_key_is_from_its_query(position: str, dtype: to
 
     close(at(9, 9), at(0, 0), 3e-4)  # angles are kept in fp32
     assert not torch.allclose(at(2, 0), at(0, 0), atol=1e-2)
+
+
+def test_heads_of_quadratic_positions_can_be_a_convolution(dtype: torch.dtype, close: Close,
+                                                            randomize: Randomize) -> None:
+    """Theorem 1 of Cordonnier et al. 2020: a head for each place, its values and outputs the filters there."""
+    attention = MultiHeadAttention(D, H, QuadraticPosition(H, True), ScaledDotProductAttention()).to(dtype)
+    randomize(attention)
+    attention.query.weight.data.zero_()
+    attention.query.bias.data.zero_()
+    attention.position.centre.data, attention.position.sharpness.data = (
+        torch.tensor([0.0, -1.0, 1.0], dtype=dtype), torch.full((H,), 1e3, dtype=dtype))
+    values, outputs = attention.value.weight.view(H, D // H, D), attention.output.weight.view(D, H, D // H)
+    filters = torch.einsum("dhk,hkc->dch", outputs, values)[:, :, [1, 0, 2]]  # those of -1, 0 and 1
+    bias = attention.output(attention.value.bias)
+    x, positions = torch.randn(2, 7, D, dtype=dtype), torch.arange(7)
+    expected = F.conv1d(x.mT, filters, bias).mT
+    close(attention(x, x, full(positions, positions))[:, 1:-1], expected, 1e-4 if dtype == torch.float32 else 0)
 
 
 @pytest.mark.parametrize("position", POSITIONS)

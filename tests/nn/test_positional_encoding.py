@@ -15,6 +15,7 @@ from pellucid.nn.positional_encoding import (
     LearnedPosition,
     NoPosition,
     Position,
+    QuadraticPosition,
     RotaryPosition,
     SinusoidalPosition,
     T5Position,
@@ -27,7 +28,8 @@ ALL: dict[str, Callable[[], Position]] = {
     "none": NoPosition,
     "embed sinusoidal": lambda: SinusoidalPosition(8), "embed learned": lambda: LearnedPosition(8, 9),
     "rotate rotary": lambda: RotaryPosition(4), "bias alibi": lambda: AlibiPosition(2),
-    "bias t5": lambda: T5Position(2, True), "bias transformer_xl": lambda: TransformerXlPosition(8, 2)}
+    "bias t5": lambda: T5Position(2, True), "bias quadratic": lambda: QuadraticPosition(2, True),
+    "bias transformer_xl": lambda: TransformerXlPosition(8, 2)}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -164,6 +166,22 @@ def test_t5_bias_is_the_table_at_the_bucket(dtype: torch.dtype) -> None:
     assert bias.shape == (2, 2, 2, 3)
     for b, h, t, s in torch.cartesian_prod(*(torch.arange(n) for n in bias.shape)).tolist():
         assert bias[b, h, t, s] == position.table[position.bucket(keys[b, s] - queries[t]), h]
+
+
+def test_quadratic_by_hand(dtype: torch.dtype, close: Close) -> None:
+    position = QuadraticPosition(2, True).to(dtype)
+    position.centre.data, position.sharpness.data = torch.tensor([[0.5, -1], [2, 0.1]], dtype=dtype)
+    bias = position.bias(torch.zeros(1, 2, 2, 4, dtype=dtype), torch.tensor([1, 2]), torch.arange(4))
+    close(bias[0, 0], -2 * torch.tensor([[2.25, 0.25, 0.25, 2.25], [6.25, 2.25, 0.25, 0.25]], dtype=dtype))
+    close(bias[0, 1], -0.1 * torch.tensor([[0, 1, 4, 9], [1, 0, 1, 4]], dtype=dtype))
+
+
+def test_quadratic_heads_begin_side_by_side() -> None:
+    assert QuadraticPosition(3, True).centre.tolist() == [0, -1, 1]
+    assert QuadraticPosition(7, True).centre.tolist() == [0, -1, 1, -2, 2, 0, -1]
+    assert QuadraticPosition(6, False).centre.tolist() == [0, -1, -2, -3, -4, 0]
+    bias = QuadraticPosition(1, True).bias(torch.zeros(1, 1, 1, 4), torch.tensor([9]), torch.arange(19))
+    assert bias.softmax(-1)[0, 0, 0, 8:11].tolist() == pytest.approx([0.21, 0.56, 0.21], abs=0.005)
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if n.startswith(("rotate", "bias"))])

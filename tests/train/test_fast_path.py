@@ -18,8 +18,9 @@ from pellucid.train.train import train
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 MODEL = {"d_model": 32, "n_heads": 2, "d_ff": 64, "dropout": 0.0}
 VARIANTS = [{}, {"residual": "post"}, {"residual": "deepnorm"}, {"norm": "rmsnorm"}, {"position": "rotary"},
-            {"position": "t5"}, {"position": "transformer_xl"}, {"attention": "window", "window": 3},
-            {"attention": "linear"}, {"feed_forward": "swiglu"}, {"tie_embeddings": False}, {"n_heads": 8}]
+            {"position": "t5"}, {"position": "quadratic"}, {"position": "transformer_xl"},
+            {"attention": "window", "window": 3}, {"attention": "linear"}, {"feed_forward": "swiglu"},
+            {"tie_embeddings": False}, {"n_heads": 8}]
 
 
 def losses(config: RunConfig, out: Path, stop_at: Any) -> list[float]:

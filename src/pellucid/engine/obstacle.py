@@ -28,6 +28,7 @@ from pellucid.nn.positional_encoding import (
     LearnedPosition,
     NoPosition,
     Position,
+    QuadraticPosition,
     RotaryPosition,
     SinusoidalPosition,
     T5Position,
@@ -54,7 +55,8 @@ _PARTS: dict[type[nn.Module], dict[str, _Kinds]] = {
     EncoderLayer: _LAYER,
     DecoderLayer: _LAYER | {"cross_attention": (MultiHeadAttention,), "residual_3": _RESIDUAL},
     MultiHeadAttention: dict.fromkeys(("query", "key", "value", "output"), (nn.Linear,)) | {
-        "position": (NoPosition, RotaryPosition, AlibiPosition, T5Position, TransformerXlPosition),
+        "position": (NoPosition, RotaryPosition, AlibiPosition, T5Position, QuadraticPosition,
+                     TransformerXlPosition),
         "function": (ScaledDotProductAttention,)},
     TransformerXlPosition: {"sinusoids": (SinusoidalPosition,), "projection": (nn.Linear,)},
     ScaledDotProductAttention: {"dropout": (Dropout,)},
@@ -172,6 +174,8 @@ def _fits(position: Position, heads: int, width: int) -> bool:
         return len(position.slopes) == heads
     if isinstance(position, T5Position):
         return position.table.shape == (position.buckets, heads)
+    if isinstance(position, QuadraticPosition):
+        return position.centre.shape == position.sharpness.shape == (heads,)
     if isinstance(position, TransformerXlPosition):
         shape = (heads * width, position.sinusoids.d_model)
         return position.n_heads == heads and position.position_bias.shape == (heads, width) and (

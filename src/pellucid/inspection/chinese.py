@@ -206,6 +206,8 @@ CHINESE = {
     "The same as matrices over the first positions.": "同样的值，画成前若干个位置的矩阵。",
     " In a decoder, the causal mask hides what is right of the diagonal.":
         "在解码器中，因果掩码遮住对角线右边的部分。",
+    "A parabola for each head: it looks about the top, the closer the steeper it is.":
+        "每个头一条抛物线：它看的是顶点附近，抛物线越陡，看得越窄。",
     "A number for each of {buckets} buckets of distances: the far ones share one.":
         "{buckets} 个距离桶各有一个数：较远的距离共用一个。",
     "Only the term that does not depend on the query is drawn.": "只画出不依赖于查询的那一项。",

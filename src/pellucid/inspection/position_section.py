@@ -124,6 +124,8 @@ def _biases(run: Run, own: Mapping[str, MultiHeadAttention], save: Save) -> str:
     if name == "t5":
         body += paragraph(told("A number for each of {buckets} buckets of distances: the far ones share one.").format(
             buckets=next(iter(own.values())).position.buckets))
+    if name == "quadratic":
+        body += paragraph(told("A parabola for each head: it looks about the top, the closer the steeper it is."))
     if name == "transformer_xl":
         body += paragraph(told("Only the term that does not depend on the query is drawn."))
     return body + (paragraph(_as_trained(trained)) if trained else "")

@@ -39,7 +39,7 @@ CTRANSLATE2: Holds = {"residual": ("pre", "post", "deepnorm"), "norm": ("layerno
                       "norm_epsilon": EVERY, "embedding_norm": EVERY, "output_bias": EVERY, "biases": EVERY}
 ONNX: Holds = {**CTRANSLATE2, "residual": ("pre", "post", "deepnorm", "none"),
                "attention": ("full", "window", "linear"), "norm": ("layernorm", "rmsnorm", "stdnorm", "none"),
-               "position": ("none", "sinusoidal", "learned", "rotary", "alibi", "t5", "transformer_xl")}
+               "position": ("none", "sinusoidal", "learned", "rotary", "alibi", "t5", "quadratic", "transformer_xl")}
 
 
 def misfits(config: ModelConfig, holds: Holds) -> list[str]:

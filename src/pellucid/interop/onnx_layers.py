@@ -24,12 +24,15 @@ from pellucid.nn.multi_head_attention import MultiHeadAttention
 from pellucid.nn.positional_encoding import (
     AlibiPosition,
     LearnedPosition,
+    QuadraticPosition,
     RotaryPosition,
     SinusoidalPosition,
     T5Position,
     TransformerXlPosition,
 )
 from pellucid.nn.residual_connection import NoResidual, PostNormResidual, PreNormResidual, Residual
+
+BIASED = AlibiPosition | T5Position | QuadraticPosition | TransformerXlPosition
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ def rotate(of: Layers, position: nn.Module, heads: Value, positions: Value | Non
 def bias(of: Layers, position: nn.Module, queries: Value, distance: Value | None) -> Value | None:
     """What a scheme adds to the scores: [B or 1, H, T, S]."""
     op = of.graph.op
-    if distance is None or not isinstance(position, AlibiPosition | T5Position | TransformerXlPosition):
+    if distance is None or not isinstance(position, BIASED):
         return None
     if isinstance(position, AlibiPosition):
         slopes = of.weight(position, "slopes", -torch.tensor(position.slopes, dtype=torch.float64)[:, None, None])
@@ -181,6 +184,9 @@ def bias(of: Layers, position: nn.Module, queries: Value, distance: Value | None
         table = position.table.detach()[position.bucket(torch.arange(-far, far + 1))]
         found = op("Gather", of.weight(position, "by_distance", table), op("Clip", distance, -far, far) + far)
         return op("Squeeze", found.transpose(0, 4, 2, 3, 1), of.graph.integers(4))  # of [B or 1, 1, T, S, H]
+    if isinstance(position, QuadraticPosition):
+        away = distance.cast(of.graph.dtype) - of.weight(position, "centre", position.centre[:, None, None])
+        return of.weight(position, "sharpness", -position.sharpness[:, None, None]) * (away * away)
     return _transformer_xl(of, position, queries, distance)
 
 

@@ -29,6 +29,7 @@ from pellucid.nn.positional_encoding import (
     LearnedPosition,
     NoPosition,
     Position,
+    QuadraticPosition,
     RotaryPosition,
     SinusoidalPosition,
     T5Position,
@@ -64,6 +65,7 @@ POSITIONS: dict[str, Choice[type[Position], Callable[[ModelConfig, bool], Positi
     "rotary": Choice(RotaryPosition, lambda m, both: RotaryPosition(m.key_width)),
     "alibi": Choice(AlibiPosition, lambda m, both: AlibiPosition(m.n_heads)),
     "t5": Choice(T5Position, lambda m, both: T5Position(m.n_heads, both)),
+    "quadratic": Choice(QuadraticPosition, lambda m, both: QuadraticPosition(m.n_heads, both)),
     "transformer_xl": Choice(TransformerXlPosition, lambda m, both: TransformerXlPosition(m.d_model, m.n_heads))}
 NORMS: dict[str, Callable[[int], nn.Module]] = {"layernorm": LayerNorm, "rmsnorm": RmsNorm, "stdnorm": StdNorm,
                                                 "none": NoNorm}

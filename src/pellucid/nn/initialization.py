@@ -1,8 +1,8 @@
 r"""Initial weights: Xavier-uniform matrices (Glorot and Bengio 2010), :math:`U(\pm g\sqrt{6/(n_{in}+n_{out})})`;
 embeddings :math:`N(0, 1/D)`, so that √D·E[x] has variance 1; learned positions with the variance ½ that sinusoids have;
 T5's tables as matrices; biases of projections 0. The rest stays as its class makes it: gains 1, the biases of norms, of
-Transformer-XL's positions and of the output 0. Modules that are not pellucid's draw by their own ``reset_parameters``,
-where they have it.
+Transformer-XL's positions and of the output 0, quadratic positions about a place for each head. Modules that are not
+pellucid's draw by their own ``reset_parameters``, where they have it.
 
 Each parameter draws from a generator of its own, seeded by the run's seed and the parameter's name: adding or removing
 a part never changes how another one starts.
@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from pellucid.nn.embeddings import Embedding, OutputBias, OutputProjection
 from pellucid.nn.layer_norm import LayerNorm, RmsNorm, StdNorm
-from pellucid.nn.positional_encoding import LearnedPosition, T5Position, TransformerXlPosition
+from pellucid.nn.positional_encoding import LearnedPosition, QuadraticPosition, T5Position, TransformerXlPosition
 
-AS_MADE = (LayerNorm, RmsNorm, StdNorm, TransformerXlPosition, OutputBias)
+AS_MADE = (LayerNorm, RmsNorm, StdNorm, QuadraticPosition, TransformerXlPosition, OutputBias)
 
 
 def initialize(model: nn.Module, seed: int, gains: Mapping[nn.Module, float]) -> None:

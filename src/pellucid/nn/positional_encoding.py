@@ -179,6 +179,32 @@ class T5Position(Position):
         return F.embedding(buckets, self.table).permute(0, 3, 1, 2)
 
 
+class QuadraticPosition(Position):
+    r"""The quadratic encoding of Cordonnier, Loukas and Jaggi (2020, section 3), of distances on a line: head h adds
+    :math:`-\alpha_h (\delta - \Delta_h)^2` for a key at distance δ, so that it looks about a place of its own; all of
+    them together can be a convolution (their theorem 1). Both numbers are learned.
+
+    The heads begin at 0, -1, 1, -2 and 2, or at 0 to -4 where all keys are up to the query; those beyond five at the
+    same places in turn. Each has α = 1: where queries and keys say nothing, 56 % of its weight is on its place, and
+    21 % on either neighbour.
+
+    Args:
+        bidirectional: keys may come after the query.
+    """
+
+    def __init__(self, n_heads: int, bidirectional: bool) -> None:
+        super().__init__()
+        places = (0, -1, 1, -2, 2) if bidirectional else (0, -1, -2, -3, -4)
+        centres = torch.tensor(places, dtype=torch.get_default_dtype())
+        self.centre = nn.Parameter(centres[torch.arange(n_heads) % len(places)])  # Δ
+        self.sharpness = nn.Parameter(torch.ones(n_heads))  # α
+
+    def bias(self, queries: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """-sharpness·(distance - centre)²: [B or 1, H, T, S]."""
+        distance = _distances(query_positions, key_positions)[:, None].to(self.centre.dtype)
+        return -self.sharpness[:, None, None] * (distance - self.centre[:, None, None]).square()
+
+
 class TransformerXlPosition(Position):
     r"""Transformer-XL's relative positions (Dai et al. 2019, section 3.3). Their score has four terms,
 
