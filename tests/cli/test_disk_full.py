@@ -128,7 +128,7 @@ def test_weights_that_cannot_be_written(cli: Any, monkeypatch: pytest.MonkeyPatc
 
 def test_places_that_cannot_be_written(cli: Any, run: Path, tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    cli("train", tiny, "--out", tmp_path / "file").says(74, str(tmp_path / "file"), "do:")
+    cli("train", tiny, "--out", tmp_path / "file").says(2, "this is no folder", str(tmp_path / "file"), "do:")
     cli("train", tiny, "--out", tmp_path / "file" / "r").says(74, str(tmp_path / "file" / "r"))
     for output in (tmp_path, tmp_path / "none" / "out.txt", tmp_path / "file" / "out.txt"):
         cli("translate", run, "--output", output, stdin="1 2\n").says(74, str(output), "do:")

@@ -187,7 +187,7 @@ def test_a_decoder_counts_distance_from_the_token_read_last_and_says_so(
     assert tokens.values[tokens.rows.index(name)].tolist() == [0, 0, 0]
     measured = HeadMeasures(bits, tokens, bits, 0.0)
     told = sections.heads(measured, "", sections.unit_of(run), lambda name, png, points: png)
-    assert "The decoder&#x27;s self-attention counts from the token that was read last" in told.body
+    assert "the decoder&#x27;s self-attention counts from the token that was read last" in told.body
 
 
 def test_every_parameter_is_counted_once(tmp_path: Path) -> None:
