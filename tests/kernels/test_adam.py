@@ -99,6 +99,7 @@ def test_parameters_without_gradients_stay() -> None:
     optimizer.step()
     assert torch.equal(module[0], before[0])
     assert not torch.equal(module[1], before[1])
+    assert optimizer.state.keys() == set(module)
     assert not any(tensor.any() for tensor in optimizer.state[module[0]].values())
 
 

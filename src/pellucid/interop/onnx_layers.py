@@ -32,7 +32,7 @@ from pellucid.nn.positional_encoding import (
 )
 from pellucid.nn.residual_connection import NoResidual, PostNormResidual, PreNormResidual, Residual
 
-BIASED = AlibiPosition | T5Position | QuadraticPosition | TransformerXlPosition
+_BIASED = AlibiPosition | T5Position | QuadraticPosition | TransformerXlPosition
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def rotate(of: Layers, position: nn.Module, heads: Value, positions: Value | Non
 def bias(of: Layers, position: nn.Module, queries: Value, distance: Value | None) -> Value | None:
     """What a scheme adds to the scores: [B or 1, H, T, S]."""
     op = of.graph.op
-    if distance is None or not isinstance(position, BIASED):
+    if distance is None or not isinstance(position, _BIASED):
         return None
     if isinstance(position, AlibiPosition):
         slopes = of.weight(position, "slopes", -torch.tensor(position.slopes, dtype=torch.float64)[:, None, None])
