@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import shutil
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     compiled_fp64 = {"either_way": "compiled", "dtype": torch.float64}.items()
     items[:] = [item for item in items
                 if not hasattr(item, "callspec") or not compiled_fp64 <= item.callspec.params.items()]
+
+
+def pytest_collection_finish() -> None:
+    """What is collected, half a million objects, lives as long as the tests: no search for garbage walks through it."""
+    gc.freeze()
+    gc.set_threshold(5_000)  # in place of 700: what tests leave behind is looked through a seventh as often
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -44,6 +44,14 @@ def test_long_texts_are_found_and_short_ones_never_encoded() -> None:
     assert (check.source.numbers, check.target.numbers) == ([8], [9])  # 4 tokens and eos are more than 4
 
 
+def test_a_text_may_have_more_tokens_than_characters() -> None:
+    config = from_mapping({"tokenizer": {"kind": "character", "lowercase": True}, "model": {"max_length": 8}})
+    assert len("İ".lower()) == 2  # i and a dot
+    check = LengthCheck(config, sample_tokenizers(config, [("İi", "x")] * 9, ()))
+    check.add(Window([1, 2], ["İİİ", "İİİİ"], ["x", "x"]))
+    assert check.source.numbers == [2]  # 8 tokens and eos
+
+
 def test_histogram() -> None:
     facts = length_facts(encoded([1, 4, 5, 8, 9, 16], [2] * 6))
     assert facts["source"]["histogram"] == {"1-4": 2, "5-8": 2, "9-16": 2}

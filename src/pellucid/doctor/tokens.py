@@ -72,12 +72,13 @@ class LengthCheck:
     _encoded: int = 0
 
     def add(self, window: Window) -> None:
-        """Takes in the next window. No text has more tokens than characters, and two more."""
+        """Takes in the next window. Few texts have more tokens than bytes, and two more: some of the characters that
+        Unicode takes apart, ﷽ for one."""
         limit, classify = self.config.model.max_length, self.config.task == "classification"
         for texts, tally in ((window.sources, self.source), (window.targets, self.target)):
             if tally is self.target and _is_one_text(self.config):
                 continue
-            near = [i for i, text in enumerate(texts) if len(text) + 2 > limit]
+            near = [i for i, text in enumerate(texts) if len(text.encode(errors="replace")) + 2 > limit]
             step = 1 + self._encoded // _MOST_ENCODED
             near = near[::step]
             self._encoded += len(near)
