@@ -147,6 +147,26 @@ def test_what_an_own_attention_does_not_accept_is_refused_as_ever() -> None:
         pellucid.build(ModelConfig(**CONFIG, attention="blind", position="alibi"), 20, 20)
 
 
+@pytest.mark.parametrize(("held", "ends"), [("self.register_buffer('seen', torch.zeros(d_model))", 2),
+                                            ("self.seen = nn.Parameter(torch.zeros(d_model), requires_grad=False)", 0)])
+def test_what_training_changes_is_held_by_checkpoints_or_refused(
+        held: str, ends: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN.replace(
+        "self.gain =", f"{held}\n        self.gain =", 1).replace(
+        "return x", "self.seen.data.lerp_(x.detach().mean((0, 1)).float(), 0.5 * self.training)\n        return x"))
+    assert main([*TRAIN, "--import", "own.py", "--model.norm", "gain"]) == ends
+    told = capsys.readouterr().err
+    if ends:
+        assert "training changes a buffer, and checkpoints hold parameters alone" in told
+        assert ".seen" in told
+    else:
+        kept = {name: p for name, p in pellucid.load("run").model.named_parameters() if name.endswith("seen")}
+        assert len(kept) >= 2
+        assert all(p.any() for p in kept.values())
+
+
 def test_a_run_names_its_parts_and_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                  capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)

@@ -41,6 +41,29 @@ class Progress:
     validations_without_gain: int = 0
 
 
+def buffers_of(model: nn.Module) -> dict[str, Tensor]:
+    """Copies of what a state_dict holds beside parameters; parts of one's own may have some."""
+    state = model.state_dict()
+    return {name: buffer.clone() for name, buffer in model.named_buffers() if name in state}
+
+
+def check_buffers(model: nn.Module, before: dict[str, Tensor]) -> None:
+    """Makes sure that an update changed nothing that no checkpoint holds.
+
+    Args:
+        before: what `buffers_of` said before the update.
+
+    Raises:
+        ConfigError: it did.
+    """
+    now = dict(model.named_buffers())
+    changed = [name for name, buffer in before.items() if not torch.equal(now[name], buffer)]
+    if changed:
+        raise ConfigError("training changes a buffer, and checkpoints hold parameters alone", where=changed[0],
+                          fix="make it nn.Parameter(…, requires_grad=False), or register it with persistent=False if "
+                              "it can be made anew")
+
+
 def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None,
                     progress: Progress, world: World = ALONE) -> None:
     """Writes `folder` whole, or not at all: the first rank does, and all of them give their part.

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pellucid.errors import OutputError
 from pellucid.train.averaging import MovingAverage
-from pellucid.train.checkpoint import CheckpointStore, Progress, save_checkpoint
+from pellucid.train.checkpoint import CheckpointStore, Progress, buffers_of, check_buffers, save_checkpoint
 from pellucid.train.flow import Flow, watch
 from pellucid.train.journal import Metrics, Reporter, draw_loss_curve, duration
 from pellucid.train.objective import passes
@@ -60,13 +60,15 @@ class Session:
 def train_until_done(session: Session) -> bool:
     """Updates until the last step, early stopping, or a request to stop; false, with all saved, if it was a request."""
     learner, progress, log_every = session.learner, session.learner.progress, session.learner.config.train.log_every
-    waiting = Waiting(learner.world.size)
+    waiting, buffers = Waiting(learner.world.size), buffers_of(learner.model)
     learner.model.train()
     while not is_over(session):
         started = time.monotonic()
         is_last, is_line = progress.step + 1 == session.steps, (progress.step + 1) % log_every == 0
         with watch(learner.model, learner.optimizer) if is_line or is_last else contextlib.nullcontext() as flow:
             made, rate = update(learner, session.stop_requested)
+        if buffers:
+            check_buffers(learner.model, buffers)
         seconds = time.monotonic() - started
         progress.seconds += seconds
         session.spent.updates += seconds
