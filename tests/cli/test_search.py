@@ -52,7 +52,10 @@ def test_questions_that_are_refused(cli: Any, idx: Path) -> None:
     cli("search", idx, "").says(2, "the question is empty")
     cli("search", idx, "cat", "--k", 0).says(2, "--k")
     cli("search", idx, "caf\udce9", "--json").says(2, "the question", "byte 0xe9 at character 4")
-    cli("search", idx, stdin="cat\n\n").says(2, "standard input:2", "the question is empty")
+    for words in ([], ["--json"]):
+        done = cli("search", idx, *words, stdin="cat\n\ncat\n")
+        done.says(2, "standard input:2", "the question is empty")
+        assert done.out == cli("search", idx, *words, stdin="cat\n").out  # what was asked before it is answered
     cli("search", idx, stdin="x" * 10**7).says(2, "10,000,000 characters")
     cli("search", idx, stdin=b"cat\n\xff").says(3, "standard input:2", "UTF-8")
 

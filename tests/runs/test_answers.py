@@ -68,10 +68,16 @@ def test_copies_of_a_passage_change_no_score(made: Path) -> None:
 
 def test_of_several_questions_that_which_cannot_be_asked_is_named(made: Path, monkeypatch: pytest.MonkeyPatch,
                                                                   capsys: pytest.CaptureFixture[str]) -> None:
-    content = f"who?\n\n{'k' * 10_001}\n".encode()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    assert main(["answer", str(made / "run"), "--index", str(made / "idx")]) == 2
-    assert "standard input:3" in capsys.readouterr().err
+    """And those before it are answered, as they are without it; an empty one with nothing."""
+    told = []
+    for content in ("who?\n\nABC\n", f"who?\n\nABC\n{' ' * 10_001}\n{'k' * 10_001}\nwho?\n"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        code = main(["answer", str(made / "run"), "--index", str(made / "idx")])
+        told.append((code, *capsys.readouterr()))
+    (_, before, _), (code, out, error) = told
+    assert (code, out) == (2, before + "\n")
+    assert before.splitlines()[1] == ""
+    assert "standard input:5" in error
 
 
 def test_what_cannot_be_answered_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

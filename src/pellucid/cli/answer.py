@@ -38,7 +38,7 @@ def main(program: str, words: Sequence[str]) -> int:
     arguments = parse(Answer, program, words)
     from pellucid.cli.lines import answer_lines, checked
     from pellucid.retrieve.index import open_index
-    from pellucid.retrieve.retriever import check_question
+    from pellucid.retrieve.retriever import LONGEST_QUESTION, check_question
     from pellucid.runs.answers import answers
     from pellucid.runs.run import load
 
@@ -46,11 +46,10 @@ def main(program: str, words: Sequence[str]) -> int:
     run, index = load(arguments.run), open_index(arguments.index)
 
     def of_lines(questions: Sequence[str], first: int) -> Iterator[str]:
-        for number, question in enumerate(questions, start=first + 1):
-            if question.strip():
-                check_question(question, arguments.k, f"standard input:{number}")
-        for begin in range(0, len(questions), _AT_ONCE):
-            for one in answers(run, index, questions[begin : begin + _AT_ONCE], arguments.k):
+        refused = next((i for i, question in enumerate(questions)
+                        if question.strip() and len(question) > LONGEST_QUESTION), len(questions))
+        for begin in range(0, refused, _AT_ONCE):
+            for one in answers(run, index, questions[begin : min(begin + _AT_ONCE, refused)], arguments.k):
                 if arguments.json:
                     yield json.dumps(one.to_mapping(), ensure_ascii=False)
                 elif one.place is None:
@@ -58,6 +57,8 @@ def main(program: str, words: Sequence[str]) -> int:
                 else:
                     document, start, end = one.place
                     yield f"{plain(one.found.text)}\t{plain(document)}[{start}:{end}]\t{one.found.score:.4f}"
+        for question in questions[refused : refused + 1]:
+            check_question(question, arguments.k, f"standard input:{first + refused + 1}")
 
     if arguments.question == "-":
         answer_lines(None, None, of_lines)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from pellucid.data.text_lines import MAX_LINE_BYTES, lines_if_any
-from pellucid.errors import ConfigError, DataError, OutputError
+from pellucid.errors import ConfigError, DataError, OutputError, UserError
 from pellucid.files import output_errors
 
 STANDARD_INPUT = Path("-")
@@ -56,8 +56,18 @@ class _Output:
                 path.open("a").close()  # what cannot be written is known before there is work
 
     def write(self, lines: Iterable[str]) -> None:
-        """Writes all of them, which are out when this returns."""
-        ready = [f"{line}\n" for line in lines]  # whose errors are no errors of writing
+        """Writes all of them, which are out when this returns. Where one cannot be had, those before it are out."""
+        ready = list[str]()
+        try:  # whose errors are no errors of writing
+            for line in lines:
+                ready.append(f"{line}\n")
+        except UserError:
+            if ready:
+                self._put(ready)
+            raise
+        self._put(ready)
+
+    def _put(self, ready: list[str]) -> None:
         with contextlib.nullcontext() if self._path is None else output_errors(self._path):
             if self._file is None and self._path is not None:
                 self._plain = file = self._path.open("wb")

@@ -47,12 +47,13 @@ def main(program: str, words: Sequence[str]) -> int:
     def of_lines(questions: Sequence[str], first: int) -> Iterator[str]:
         for number, question in enumerate(questions, start=first + 1):
             try:
-                if not arguments.json:
-                    yield from [""] * (number > 1) + [plain(question)[:200]]
-                yield from answers(question)
+                found = answers(question)
             except ConfigError as error:
                 error.where = error.where or f"standard input:{number}"
                 raise
+            if not arguments.json:
+                yield from [""] * (number > 1) + [plain(question)[:200]]
+            yield from found
 
     if arguments.question == "-":
         answer_lines(None, None, of_lines)
