@@ -293,6 +293,14 @@ def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path, data: str) -
     with pytest.raises(ConfigError, match="something else"):
         build_index([data], str(tmp_path / "mine"))
     assert (tmp_path / "mine/thesis.txt").read_text() == "x"
+    for add in (False, True):  # beside an index, too
+        build_index([data], str(tmp_path / "idx"))
+        build_index([data], str(tmp_path / "idx/inner"))
+        with pytest.raises(ConfigError, match="something else") as refused:
+            build_index([data], str(tmp_path / "idx"), add=add)
+        assert "inner" in refused.value.why
+        assert open_index(str(tmp_path / "idx/inner")).search("猫")
+        shutil.rmtree(tmp_path / "idx")
 
 
 def test_places_and_lengths_that_cannot_be(tmp_path: Path, data: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from pellucid.cache import is_scratch
 from pellucid.errors import ConfigError
 from pellucid.files import MANIFEST, make_folder, output_errors, write_folder, write_json
-from pellucid.retrieve.folder import ABOUT, DOCUMENTS, FORMAT, NAMES, TEXTS, WINDOWS
+from pellucid.retrieve.folder import ABOUT, DOCUMENTS, FILES, FORMAT, NAMES, TEXTS, WINDOWS
 from pellucid.retrieve.passages import Document, cut
 from pellucid.retrieve.postings import MOST_CHARACTERS, MOST_PASSAGES, Postings
 
@@ -64,9 +64,12 @@ def _alone(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise ConfigError("another process is writing this index", where=str(folder),
                               fix="wait for it, or give another --out") from error
-        if any(folder.iterdir()) and not ((folder / MANIFEST).exists() and (folder / ABOUT).exists()):
+        names = {path.name for path in folder.iterdir()}
+        others = sorted(names - FILES - {MANIFEST} if {MANIFEST, ABOUT} <= names else names)
+        if others:
             raise ConfigError("this folder holds something else than an index", where=str(folder),
-                              why="it would be replaced", fix="give another --out")
+                              why=f"it would be replaced, and {others[0]} be lost",
+                              fix="give another --out, or move that")
         for path in folder.parent.iterdir():
             if is_scratch(path, of=folder):
                 shutil.rmtree(path, ignore_errors=True)
