@@ -32,6 +32,11 @@ def answer_of(page: Any, path: str, act: Callable[[], Any]) -> dict[str, Any]:
     return answer
 
 
+def unread(page: Any) -> str:
+    """What it says that the model cannot read, without the marks that keep each piece apart."""
+    return re.sub("[\u2068\u2069]", "", page.text_content("#unread"))
+
+
 def texts(page: Any, selector: str) -> list[str]:
     found: list[str] = page.locator(selector).all_text_contents()
     return found
@@ -275,7 +280,7 @@ def test_what_cannot_be_is_said_and_goes_when_it_can_be(visit: Open, settled: Se
 
 def test_what_the_model_cannot_read_is_told(visit: Open, settled: Settled) -> None:
     page = settled(visit({"text": "the xyzzy sleeps ."}))
-    assert "does not know xyzzy" in str(page.text_content("#unread"))
+    assert "does not know xyzzy" in unread(page)
     page.fill("#text", "the old " * 40)
     settled(page)
     assert "tokens are left out" in str(page.text_content("#unread"))
@@ -286,10 +291,10 @@ def test_what_the_model_cannot_read_is_told(visit: Open, settled: Settled) -> No
 
 def test_a_classifier_tells_what_it_cannot_read_itself(visit: Open, settled: Settled) -> None:
     page = settled(visit({"text": "the xyzzy sleeps ."}))
-    assert "does not know xyzzy, and" in str(page.text_content("#unread"))
+    assert "does not know xyzzy, and" in unread(page)
     page.select_option("#run", "films")
     settled(page)
-    assert "does not know the · xyzzy · sleeps · ., and" in str(page.text_content("#unread"))
+    assert "does not know the · xyzzy · sleeps · ., and" in unread(page)
     page.fill("#text", "what a bad film " * 10)
     settled(page)
     assert str(page.text_content("#unread")).strip() == (
@@ -303,4 +308,15 @@ def test_a_classifier_tells_what_it_cannot_read_itself(visit: Open, settled: Set
     page.fill("#text", "the xyzzy sleeps .")
     page.select_option("#run", "one")
     settled(page)
-    assert "does not know xyzzy" in str(page.text_content("#unread"))
+    assert "does not know xyzzy" in unread(page)
+
+
+def test_what_it_cannot_read_turns_nothing_around_it(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"text": "the שלום עולם \u202exyzzy sleeps ."}))
+    lefts = page.evaluate("""["know", "שלום", "עולם", "xyzzy", "in its place"].map((piece) => {
+        const node = document.getElementById("unread").firstChild, range = document.createRange();
+        const start = node.data.indexOf(piece);
+        range.setStart(node, start);
+        range.setEnd(node, start + piece.length);
+        return range.getBoundingClientRect().left; })""")
+    assert lefts == sorted(lefts)

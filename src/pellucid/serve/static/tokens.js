@@ -39,9 +39,10 @@ function option(one, i, isChosen, force) {
     : el("button", about, ...parts);
 }
 
-// What of a text the model could not read.
+// What of a text the model could not read, each part in a direction of its own.
 export function showUnread({unknown = [], cut = 0}) {
-  $("unread").textContent = [unknown.length ? say("unknown", {words: unknown.join(" \u00b7 ")}) : "",
+  const words = unknown.map((one) => `\u2068${one}\u2069`).join(" \u00b7 ");
+  $("unread").textContent = [words && say("unknown", {words}),
     cut ? say("too-long", {count: cut}) : ""].join(" ");
 }
 
