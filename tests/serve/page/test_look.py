@@ -178,6 +178,24 @@ def test_a_link_with_a_method_that_there_is_not_opens_with_the_first(visit: Open
     assert page.locator("#bars .bar").count() > 0
 
 
+def test_a_link_with_heads_that_the_run_has_not_opens_with_those_that_it_has(visit: Open, settled: Settled) -> None:
+    has = {"attention": "decoder.layers.0.cross_attention", "head": 1}
+    page = settled(visit({"without": [{**has, "attention": "decoder.layers.5.cross_attention"}, has,
+                                      {**has, "head": 7}, {**has, "attention": 5}]}))
+    assert page.locator("#heads .off").count() == 1
+    page.click("#switches [data-key=all-on]")
+    settled(page)
+    assert page.locator("#heads .head").count() == 9
+    assert page.locator("#heads .off").count() == 0
+
+
+@pytest.mark.parametrize("state", [{"token": 1.5}, {"token": -3}, {"head": 0.5}, {"head": -2}, {"beam": -4}])
+def test_a_link_with_a_number_that_cannot_be_opens_as_without_it(visit: Open, settled: Settled,
+                                                                 state: dict[str, float]) -> None:
+    shown = [settled(visit(one)).inner_text("main") for one in ({}, state)]
+    assert shown[0] == shown[1]
+
+
 @pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "leave_one_out"])
 def test_contributions_have_their_error_and_a_random_model_beside_them(visit: Open, settled: Settled,
                                                                        method: str) -> None:

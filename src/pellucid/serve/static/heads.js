@@ -5,20 +5,24 @@ import {gainOf, isOff, showEffect, showHead, showHeads, strongest} from "./atten
 import {$, change, el, fill, percent} from "./dom.js";
 import {put, state} from "./state.js";
 import {showLabels, showUnread} from "./tokens.js";
-import {hasOutput, isClassifier, looked, measured, ofText, speakUp, trying, view} from "./view.js";
+import {hasOutput, isClassifier, looked, measured, ofText, run, speakUp, trying, view} from "./view.js";
 import {nameOf, say} from "./words.js";
 
 // The attention of the text and what is made of it.
 export async function look() {
   if (!hasOutput()) return;
-  const body = {...looked(), without: state.without};
-  const answer = await ask("attention", "v1/attention", body);
+  if (!state.without.every(has)) put({without: state.without.filter(has)});
+  const answer = await ask("attention", "v1/attention", {...looked(), without: state.without});
   if (!answer) return;
   Object.assign(view, {attention: answer, attentionOf: ofText()});
-  const has = (one) => answer.attentions.some((each) =>
-    each.name === one.attention && one.head < each.weights.length);
-  if (!state.without.every(has)) return switchTo(state.without.filter(has)); // of another run
   showLook();
+}
+
+// Whether the run has such a head: a link may be of another, or of one that was trained anew.
+function has({attention, head}) {
+  const {n_heads, encoder_layers, decoder_layers} = run();
+  const [, stack, layer] = /^(encoder|decoder)\.layers\.(\d+)\.\w+$/.exec(attention) || [];
+  return head >= 0 && head < n_heads && layer < (stack === "encoder" ? encoder_layers : decoder_layers);
 }
 
 export function showLook() {

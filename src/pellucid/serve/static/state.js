@@ -26,6 +26,7 @@ function fits(key, value) {
   if (key === "without") return Array.isArray(value) && value.every((one) => one && Number.isInteger(one.head));
   if (key === "alpha") return Number.isFinite(value);
   if (key === "method") return METHODS.includes(value);
+  if (typeof START[key] === "number") return Number.isInteger(value) && value >= START[key];
   return typeof value === typeof (START[key] ?? "");
 }
 
