@@ -289,6 +289,17 @@ def test_what_the_model_cannot_read_is_told(visit: Open, settled: Settled) -> No
     assert str(page.text_content("#unread")).strip() == ""
 
 
+def test_enter_behind_the_text_changes_nothing(visit: Open, settled: Settled) -> None:
+    page = settled(visit())
+    before = page.inner_text("main")
+    page.focus("#text")
+    page.keyboard.press("Control+End")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.input_value("#text") == f"{TEXT}\n"
+    assert page.inner_text("main") == before
+
+
 def test_a_classifier_tells_what_it_cannot_read_itself(visit: Open, settled: Settled) -> None:
     page = settled(visit({"text": "the xyzzy sleeps ."}))
     assert "does not know xyzzy, and" in unread(page)

@@ -77,7 +77,7 @@ function listenToSearch() {
     $(id).addEventListener("compositionend", () => $(id).dispatchEvent(new InputEvent("input")));
   }
   typed("text", () => {
-    put({text: $("text").value, prefix: "", token: 0});
+    put({text: $("text").value.replace(/\n+$/, ""), prefix: "", token: 0}); // Enter is no word
     refresh();
   });
   typed("output", () => force($("output").value.slice(0, $("output").selectionStart)));
