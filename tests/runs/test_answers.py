@@ -9,7 +9,8 @@ import pytest
 from pellucid.cli import main
 from pellucid.config.mapping import from_mapping
 from pellucid.retrieve.index import open_index
-from pellucid.runs.answers import answers_in, passages_for
+from pellucid.runs.answers import answers, answers_in, passages_for
+from pellucid.runs.reading import read
 from pellucid.runs.run import load
 from pellucid.train.journal import Reporter
 from pellucid.train.train import train
@@ -78,6 +79,25 @@ def test_of_several_questions_that_which_cannot_be_asked_is_named(made: Path, mo
     assert (code, out) == (2, before + "\n")
     assert before.splitlines()[1] == ""
     assert "standard input:5" in error
+
+
+def test_a_question_that_is_cut_is_told_with_its_number(made: Path, monkeypatch: pytest.MonkeyPatch,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a row of 48 ids a question has 23 at most, of which a character is one."""
+    long, short = "who lost the key in the garden?", "who lost the key there?"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{short}\n{long}\n".encode())))
+    assert main(["answer", str(made / "run"), "--index", str(made / "idx")]) == 0
+    told = capsys.readouterr().err
+    assert "the 23 tokens that the model takes (half of model.max_length): question 2 loses 8 of its 31 tokens" in told
+    assert "question 1" not in told
+
+
+def test_one_question_or_passage_is_no_list_of_them(made: Path) -> None:
+    run, index = load(made / "run"), open_index(str(made / "idx"))
+    with pytest.raises(TypeError, match="a list of texts is wanted"):
+        answers(run, index, "who?", 3)
+    with pytest.raises(TypeError, match="a list of texts is wanted"):
+        read(run, ["who?"], ["The nurse ate the cake."])
 
 
 def test_what_cannot_be_answered_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,8 @@ def main(program: str, words: Sequence[str]) -> int:
         refused = next((i for i, question in enumerate(questions)
                         if question.strip() and len(question) > LONGEST_QUESTION), len(questions))
         for begin in range(0, refused, _AT_ONCE):
-            for one in answers(run, index, questions[begin : min(begin + _AT_ONCE, refused)], arguments.k):
+            some = questions[begin : min(begin + _AT_ONCE, refused)]
+            for one in answers(run, index, some, arguments.k, first + begin):
                 if arguments.json:
                     yield json.dumps(one.to_mapping(), ensure_ascii=False)
                 elif one.place is None:

@@ -149,9 +149,14 @@ def step_of(room: int) -> int:
     return max(1, 3 * room // 4)
 
 
+def most_asked(limit: int) -> int:
+    """How many tokens of a question are kept where a window and it have `limit` ids."""
+    return limit // 2 - 1
+
+
 def row_of(question: Units, passage: Units, limit: int) -> Row:
-    """A question, of which half of `limit` is kept at most, and all windows of its passage."""
-    asked = question.ids[: limit // 2 - 1]
+    """A question, of which `most_asked` are kept, and all windows of its passage."""
+    asked = question.ids[: most_asked(limit)]
     windows = windows_of(len(asked), len(passage.ids), limit)
     ids = [BOS, *asked]
     for begin, end in windows:

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pellucid.data.reading import UnitReader, most_asked
 from pellucid.retrieve.retriever import Found as Passed
 from pellucid.retrieve.retriever import Retriever
 from pellucid.runs.reading import Found, read
 from pellucid.runs.run import Run
+from pellucid.runs.texts import checked_texts, warn_of_cuts
 
 
 @dataclass(frozen=True)
@@ -34,14 +36,22 @@ class Answer:
                 "start": start, "end": end, "passages": passages}
 
 
-def answers(run: Run, index: Retriever, questions: Sequence[str], k: int) -> list[Answer]:
+def answers(run: Run, index: Retriever, questions: Sequence[str], k: int, first: int = 0) -> list[Answer]:
     """Answers each question from the `k` passages that fit it best; a blank one, and one of which no passage has a
-    term, with none.
+    term, with none. What is longer than the model takes is cut, with a warning; `first` is the number of the first
+    one there.
 
     Raises:
         ConfigError: the run is no reader; what `Retriever.search` says of k and of a question that is too long.
+        TypeError: no list of texts.
+        DataError: half a surrogate pair in one.
     """
-    return answers_in(run, questions, passages_for(index, questions, k))
+    questions = checked_texts(questions, "question")
+    found = answers_in(run, questions, passages_for(index, questions, k))
+    reader = UnitReader(run.tokenizers)
+    warn_of_cuts({number: len(reader.read(question).ids) for number, question in enumerate(questions, start=first)},
+                 most_asked(run.config.model.max_length), line="question", which="half of model.max_length")
+    return found
 
 
 def passages_for(index: Retriever, questions: Sequence[str], k: int) -> list[tuple[Passed, ...]]:

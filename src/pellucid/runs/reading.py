@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pellucid.config import RunConfig
 from pellucid.data.batching import pad
-from pellucid.data.reading import Question, Row, UnitReader, Units, example, place_alone, row_of, span_of
+from pellucid.data.reading import Question, Row, UnitReader, Units, example, most_asked, place_alone, row_of, span_of
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
 from pellucid.errors import ConfigError
@@ -21,7 +21,7 @@ from pellucid.nn.span import best_spans
 from pellucid.precision import products_in
 from pellucid.retrieve.terms import uncut
 from pellucid.runs.run import Run
-from pellucid.runs.texts import length_groups
+from pellucid.runs.texts import checked_texts, length_groups
 
 MOST_CHARACTERS = 10_000_000  # of the passages of a question
 
@@ -80,7 +80,11 @@ def read(run: Run, questions: Sequence[str], passages: Sequence[Sequence[str]],
 
     Raises:
         ConfigError: the run is no reader; the passages of a question are longer than MOST_CHARACTERS.
+        TypeError: questions, or the passages of one, are no list of texts.
+        DataError: half a surrogate pair in one.
     """
+    questions = checked_texts(questions, "question")
+    passages = [checked_texts(texts, "passage") for texts in passages]
     model = run.model
     if not isinstance(model, Reader):
         raise ConfigError("this run cannot read", where=str(run.folder),
@@ -190,7 +194,7 @@ def _windows(tokenizers: Tokenizers, limit: int, questions: Sequence[str],
 
 
 def _apart(row: Row, passage: Units, question: Units, limit: int) -> Iterator[Row]:
-    asked = question.ids[: limit // 2 - 1]
+    asked = question.ids[: most_asked(limit)]
     for begin, end in row.windows:
         yield Row([BOS, *asked, EOS, *passage.ids[begin:end]], [(begin, end)])
 

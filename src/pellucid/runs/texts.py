@@ -139,18 +139,20 @@ def unknown_parts(tokenizer: Tokenizer, texts: Sequence[str], rows: Sequence[Seq
     return [tuple(tokenizer.unknown(text)) if UNK in ids else () for text, ids in zip(texts, rows, strict=True)]
 
 
-def warn_of_cuts(lengths: Mapping[int, int], limit: int, stacklevel: int = 3, line: str = "line") -> None:
+def warn_of_cuts(lengths: Mapping[int, int], limit: int, stacklevel: int = 3, line: str = "line",
+                 which: str = "model.max_length") -> None:
     """Says which texts, by number from 0, are longer than the model takes, and how much of them is lost.
 
     Args:
         stacklevel: as of `warnings.warn`; that of the caller's caller if left out.
         line: what a text is called.
+        which: the key that the limit comes from.
     """
     cut = [f"{line} {number + 1} loses {length - limit:,} of its {length:,} tokens"
            for number, length in lengths.items() if length > limit]
     if cut:
         more = f", and {len(cut) - _TOLD:,} more" if len(cut) > _TOLD else ""
-        warnings.warn(f"longer than the {limit:,} tokens that the model takes (model.max_length): "
+        warnings.warn(f"longer than the {limit:,} tokens that the model takes ({which}): "
                       f"{', '.join(cut[:_TOLD])}{more}", CutWarning, stacklevel)
 
 
