@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ from typing import Any
 from pellucid.retrieve.index import build_index, open_index
 from pellucid.runs.answers import answers
 from pellucid.runs.run import Run
+from pellucid.runs.texts import CutWarning
 
 PIECES = ["The king lost the key in the garden. ", "范廷颂于1919年出生。", "他在河内大修道院完成学业！", "Dr. Who", " ",
           "\u3000", "ﬁne ﬂour", "①②㌔㍿", "ＡＢＣ１２", "ｶﾞｷﾞ", "Å\u212b", "Cafe\u0301", "q\u0323\u0307", "한국어",
@@ -88,7 +90,10 @@ def faults(run: Run, folder: Path, paths: Sequence[str], questions: Sequence[str
     place = str(folder / "idx")
     build_index(paths, place)
     documents = {name: text for path in paths for name, text in documents_in(path).items()}
-    for one in answers(run, open_index(place), [text for text in questions if text.strip()], k):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CutWarning)  # the readers are tiny
+        found = answers(run, open_index(place), [text for text in questions if text.strip()], k)
+    for one in found:
         line = json.dumps(one.to_mapping(), ensure_ascii=False).encode()
         told = json.loads(line.decode())
         if told["document"] is None:
