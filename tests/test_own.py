@@ -174,6 +174,10 @@ def test_a_run_names_its_parts_and_asks_for_them(tmp_path: Path, monkeypatch: py
     assert main([*TRAIN, "--model.norm", "gain"]) == 2
     assert "--import the file that registers it" in capsys.readouterr().err
     assert main([*TRAIN, "--import", "own.py", "--model.norm", "gain"]) == 0
+    following = "next: pellucid evaluate run --import own.py\n      pellucid translate run --import own.py\n"
+    assert capsys.readouterr().out.endswith(following)
+    assert main(["train", "run", "--import", "own.py"]) == 0
+    assert capsys.readouterr().out.splitlines()[2] == "  pellucid train run --train.steps 4 --extend --import own.py"
     assert json.loads(Path("run/environment.json").read_text())["own"]["norm"]["file"] == "own.py"
     text = pellucid.load("run").generate(["1 2 3"])[0].text
 

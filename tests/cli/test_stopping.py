@@ -78,6 +78,15 @@ def test_stopped_at_the_last_step_is_done_after_all(cli: Any, tiny: Path, tmp_pa
     assert cli("train", tiny, "--out", tmp_path / "r").code == 0
 
 
+@pytest.mark.usefixtures("no_own_parts")
+def test_what_goes_on_knows_parts_of_ones_own(cli: Any, tiny: Path, tmp_path: Path,
+                                              signal_after: Callable[[int, int], None]) -> None:
+    (tmp_path / "own.py").write_text("")
+    signal_after(1, signal.SIGTERM)
+    stopped = cli("train", tiny, "--import", tmp_path / "own.py", "--out", tmp_path / "r")
+    assert f"pellucid train {tiny} --out {tmp_path / 'r'} --import {tmp_path / 'own.py'}\n" in stopped.err
+
+
 @pytest.mark.parametrize(("number", "code"), STOPS)
 def test_a_process_that_gets_a_signal(tiny: Path, tmp_path: Path, new_cache: Callable[[Path], str], number: int,
                                       code: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pellucid import own
 from pellucid.cli.arguments import parse_with_overrides, read_config, run_folder
 from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
@@ -43,5 +44,5 @@ def main(program: str, words: Sequence[str]) -> int:
     if arguments.json:
         print(json.dumps(report))
     else:
-        print(f"done: {out} is prepared\nnext: {shlex.join(['pellucid', 'train', *words])}")
+        print(f"done: {out} is prepared\nnext: {shlex.join(['pellucid', 'train', *words, *own.words()])}")
     return 0

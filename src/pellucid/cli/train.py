@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pellucid import own
 from pellucid.cli.arguments import parse_with_overrides, read_config, run_folder
 from pellucid.cli.fields import Positional
 from pellucid.config import RunConfig
@@ -79,7 +80,7 @@ def main(program: str, words: Sequence[str]) -> int:
     except Interrupted as stop:
         if is_first:
             print(f"pellucid: {stop}, saved at step {stop.step:,}; to go on:\n  "
-                  f"{shlex.join([*program.split(), *words])}", file=sys.stderr)
+                  f"{shlex.join([*program.split(), *words, *own.words()])}", file=sys.stderr)
         return 128 + stop.number if stop.number != signal.SIGINT else 130
     if is_first:
         if config.task == "seq2seq":
@@ -99,7 +100,7 @@ def tell(summary: dict[str, Any], config: RunConfig, out: Path, as_json: bool) -
           f"({summary['best']})")
     if summary["overhead"] is not None:
         print(f"      {100 * summary['overhead']:.1f} % of the time went into validation, saving and pictures")
-    run = shlex.quote(str(out))
+    run = shlex.join([str(out), *own.words()])
     print(f"next: pellucid {use} {run}\n      pellucid {verb.format(run)}")
 
 
@@ -121,7 +122,7 @@ def how_to_extend(folder: Path, config: RunConfig, ended: dict[str, Any]) -> str
     from pellucid.runs.slim import MARK
 
     if (folder / MARK).exists():
-        words = ["pellucid", "train", "CONFIG", "--train.initialize_from", str(folder), "--out", "NEW"]
+        words = ["pellucid", "train", "CONFIG", "--train.initialize_from", str(folder), "--out", "NEW", *own.words()]
         return (f"{folder} is finished: {ended['why']}\nit is a slim copy, and training cannot go on in it; a new run "
                 f"starts from its weights by\n  {shlex.join(words)}")
     if ended["ended"] == "imported":
@@ -137,7 +138,7 @@ def how_to_extend(folder: Path, config: RunConfig, ended: dict[str, Any]) -> str
     if ended["ended"] == "steps" and train.schedule in ("linear", "cosine"):
         words.append("--extend")
         note = f"\n(train.schedule {train.schedule} has fallen to its end: a run that is extended comes out otherwise)"
-    return f"{folder} is finished: {ended['why']}\nto go on, for example:\n  {shlex.join(words)}{note}"
+    return f"{folder} is finished: {ended['why']}\nto go on, for example:\n  {shlex.join([*words, *own.words()])}{note}"
 
 
 def in_words(report: dict[str, Any], config: RunConfig) -> Iterator[str]:
