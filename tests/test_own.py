@@ -126,6 +126,8 @@ def test_first_weights_come_from_the_seed_alone() -> None:
     ("positions", "own", OwnPosition, "there is no part 'positions'"),
     ("position", "rotary", OwnPosition, "ships with pellucid"),
     ("position", "own", RmsNorm, "it is no Position"),
+    ("position", "own", type("Mistyped", (pellucid.Position,), {"embd": OwnPosition.embed}), "it has none of embed"),
+    ("position", "own", type("Both", (OwnPosition,), {"rotate": OwnPosition.embed}), "it has embed and rotate of"),
     ("norm", "own", "RmsNorm", "cannot be a norm: RmsNorm"),
     ("norm", "own", dict, "it is no Module"),
     ("attention", "own", RmsNorm, "does not declare accepts_bias, accepts_rotation, weights"),

@@ -34,6 +34,7 @@ from pellucid.nn.positional_encoding import (
     SinusoidalPosition,
     T5Position,
     TransformerXlPosition,
+    doors_of,
 )
 from pellucid.nn.residual_connection import (
     UNSCALED,
@@ -117,8 +118,10 @@ def register(part: str, name: str, kind: type[nn.Module]) -> None:
     if not (isinstance(kind, type) and issubclass(kind, base)) or lacks:
         raise ConfigError(f"this cannot be a {part}: {getattr(kind, '__name__', kind)}", where="register",
                           why=f"it does not declare {', '.join(lacks)}" if lacks else f"it is no {base.__name__}")
-    make: Any = (lambda m, both: kind(m, both)) if part == "position" else kind
-    PARTS[part][name] = Choice(kind, make) if part in ("position", "residual", "attention") else kind
+    if part == "position" and len(opened := doors_of(kind)) != 1:
+        raise ConfigError(f"this cannot be a position: {kind.__name__}", where="register",
+                          why=f"it has {' and '.join(opened) or 'none'} of embed, rotate and bias, where one is wanted")
+    PARTS[part][name] = Choice(kind, kind) if part in ("position", "residual", "attention") else kind
     own.note(part, name, kind)
 
 

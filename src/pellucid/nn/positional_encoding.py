@@ -23,8 +23,7 @@ class Position(nn.Module):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        doors: tuple[Door, ...] = ("embed", "rotate", "bias")
-        cls.door = next((door for door in doors if getattr(cls, door) is not getattr(Position, door)), "none")
+        cls.door = next(iter(doors_of(cls)), "none")
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Token embeddings x [B, T, D] at `positions` ([T] or [B, T]) → [B, T, D]."""
@@ -38,6 +37,12 @@ class Position(nn.Module):
         """What to add to the scores, [B or 1, H, T, S], for queries [B, H, T, d_k]; None adds nothing. The positions of
         T and of S tokens lie less than max(T, S) apart."""
         return None
+
+
+def doors_of(kind: type[nn.Module]) -> list[Door]:
+    """Those that a class of positions opens."""
+    doors: tuple[Door, ...] = ("embed", "rotate", "bias")
+    return [door for door in doors if getattr(kind, door) is not getattr(Position, door)]
 
 
 class NoPosition(Position):
