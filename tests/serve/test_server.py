@@ -18,6 +18,7 @@ import pytest
 from tests.promises.load import Client, Lost, get, post
 from tests.promises.serving import Server, start
 
+from pellucid.cli import main
 from pellucid.errors import ConfigError, OutputError
 from pellucid.serve.catalogue import Catalogue
 from pellucid.serve.door import let_nobody_in, open_door
@@ -57,6 +58,15 @@ def await_line(server: Server, begins: str) -> str:
 
 def asked(key: str) -> bytes:
     return post("/translate", {"q": "the cat", "source": "en", "target": "fr", "api_key": key})
+
+
+def test_a_run_without_languages_is_told_of(monkeypatch: pytest.MonkeyPatch,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("pellucid.serve.server.serve", lambda opens, *others: opens())
+    assert main(["serve", str(KEPT)]) == 0
+    assert "run names no languages, so that /v1/translate alone offers it" in capsys.readouterr().err
+    assert main(["serve", str(KEPT), "--languages", "en-fr"]) == 0
+    assert "languages" not in capsys.readouterr().err
 
 
 def test_what_was_accepted_is_answered_before_it_goes(server: Server) -> None:

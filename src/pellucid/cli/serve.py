@@ -2,15 +2,20 @@
 
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pellucid.cli.arguments import parse_with_overrides, refuse_other_keys
 from pellucid.cli.fields import Positional, Repeated
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, PellucidWarning
+
+if TYPE_CHECKING:
+    from pellucid.serve.catalogue import Catalogue
 
 
 @dataclass
@@ -54,7 +59,6 @@ def main(program: str, words: Sequence[str]) -> int:
     arguments, overrides = parse_with_overrides(Serve, program, words)
     refuse_other_keys(program, overrides)
     require_extra()
-    from pellucid.serve.catalogue import open_catalogue
     from pellucid.serve.keys import Keys, read_keys
     from pellucid.serve.limits import Limits
     from pellucid.serve.server import serve
@@ -68,9 +72,21 @@ def main(program: str, words: Sequence[str]) -> int:
                     requests_per_minute=arguments.requests_per_minute, queue=arguments.queue)
     _tell_of_exposure(arguments.host, arguments.api_keys)
     keys = read_keys(arguments.api_keys) if arguments.api_keys else Keys()
-    opens = partial(open_catalogue, arguments.run, arguments.languages, overrides.get("decode", {}), arguments.index)
+    opens = partial(_opened, arguments, overrides.get("decode", {}))
     serve(opens, limits, keys, (arguments.host, arguments.port), arguments.page)
     return 0
+
+
+def _opened(arguments: Serve, decode: dict[str, Any]) -> "Catalogue":
+    """The runs, and a warning of those that LibreTranslate's clients cannot ask."""
+    from pellucid.serve.catalogue import open_catalogue
+
+    catalogue = open_catalogue(arguments.run, arguments.languages, decode, arguments.index)
+    for one in catalogue.served:
+        if one.run.config.task == "seq2seq" and not (one.source and one.target):
+            warnings.warn(f"{one.name} names no languages, so that /v1/translate alone offers it, and not /translate; "
+                          "--languages en-fr would name them", PellucidWarning, stacklevel=1)
+    return catalogue
 
 
 def require_extra() -> None:
