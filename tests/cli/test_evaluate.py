@@ -209,6 +209,13 @@ def test_a_run_without_a_test_split(cli: Any, data: Path, train_on: Any) -> None
     cli("evaluate", data / "out").says(2, "no test data", "--split train or validation", "--source")
 
 
+def test_a_run_that_was_trained_elsewhere_has_no_data(cli: Any, copy: Path) -> None:
+    config = yaml.safe_load((copy / "config.yaml").read_text())
+    config["data"]["generated"] = None
+    (copy / "config.yaml").write_text(yaml.safe_dump(config))
+    cli("evaluate", copy).says(2, "no data of its own", "give --source and --target")
+
+
 def test_punctuation_that_a_run_cannot_write_is_told(cli: Any, data: Path, train_on: Any) -> None:
     marked = data / "marked.tsv"
     marked.write_text("1 2 3\t1 2 3 !\n2 3 4\t2 3 4 .\n")

@@ -117,6 +117,9 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
         fields = fields_for(run.config.task, run.config.data)
         given = {"files": Pairs("files", Split(source=files[0], target=files[1]), fields)}
         pairs = with_passages(given, run.config, run.folder)["files"]
+    elif run.config.data.train is None and run.config.data.generated is None:
+        raise ConfigError("this run has no data of its own", where=str(run.folder), why="it was trained elsewhere",
+                          fix="give --source and --target")
     else:
         splits = with_passages(open_splits(run.config, run.folder), run.config, run.folder)
         if split not in splits:
