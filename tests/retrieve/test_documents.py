@@ -89,6 +89,29 @@ def test_what_has_the_name_of_a_text_and_is_no_file_is_told_and_left_out(tmp_pat
         f"{tmp_path}/pipe.TXT is no regular file, and is left out"]
 
 
+def test_files_of_a_folder_that_cannot_be_read_are_told_and_left_out(tmp_path: Path,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    (tmp_path / "b.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "c.md.gz").write_bytes(b"plain")
+    with pytest.warns(PellucidWarning) as told:
+        assert [one.id for one in read_documents([str(tmp_path)])] == ["a.txt"]
+    assert [str(warning.message) for warning in told] == [
+        f"{tmp_path} has files that cannot be read, and 2 of 3 are left out: {tmp_path}/b.txt:1: the file is not valid "
+        f"UTF-8; {tmp_path}/c.md.gz: the file is not valid gzip"]
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(DataError, match="is not valid gzip"):  # no other file is there
+        list(read_documents([str(tmp_path)]))
+
+    def fails(path: str) -> str:
+        raise DataError("the file cannot be read", where=path) from OSError(5, "Input/output error")
+
+    (tmp_path / "a.txt").write_text("one")
+    monkeypatch.setattr(documents, "_text", fails)
+    with pytest.raises(DataError, match="cannot be read"):
+        list(read_documents([str(tmp_path)]))
+
+
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems have text alone for names")
 def test_names_are_text_whatever_bytes_they_have(tmp_path: Path) -> None:
     for name in (b"caf\xe9.txt", "İ.md.gz".encode(), b"a.b.TXT", b".txt"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import gzip
 import json
 import os
 import warnings
@@ -19,6 +20,7 @@ from pellucid.retrieve.passages import Document
 
 MOST_BYTES = 2**28  # of a file that is read whole
 _TEXTS = (".txt", ".md")
+_OF_ONE_FILE = (PermissionError, gzip.BadGzipFile)  # among the errors of a system
 _LAYOUTS = "a folder of .txt and .md files, .txt, .md, .jsonl, or .json in SQuAD's layout or as a list (.gz too)"
 
 
@@ -29,8 +31,8 @@ def read_documents(paths: Sequence[str]) -> Iterator[Document]:
     and may have ``id`` and ``title``; without an ``id`` its place is one. A paragraph of SQuAD's layout is a document.
 
     Raises:
-        DataError: missing, of another kind, no UTF-8, damaged, a field that is absent or no text, the same id twice,
-            nothing to read.
+        DataError: missing, of another kind, no UTF-8, damaged (where it is not one file of a folder), a field that is
+            absent or no text, the same id twice, nothing to read.
     """
     seen: dict[str, str] = {}
     for path in paths:
@@ -84,8 +86,7 @@ def _nothing(path: str) -> DataError:
 
 def _of_path(path: str) -> Iterator[Document]:
     if Path(path).is_dir():
-        for file in _texts_in(path):
-            yield Document(_written(file.relative_to(path).as_posix()), _stem(file), _text(str(file)))
+        yield from _of_folder(path)
         return
     name = _plain(path)
     if name.endswith(_TEXTS):
@@ -97,6 +98,28 @@ def _of_path(path: str) -> Iterator[Document]:
     else:
         with open_data(path):  # what is missing is told first
             raise DataError("documents cannot be read from a file of this name", where=path, fix=f"give {_LAYOUTS}")
+
+
+def _of_folder(folder: str) -> Iterator[Document]:
+    """One of each text file. One that cannot be read is left out, with a warning, where others can.
+
+    Raises:
+        DataError: no file can be read; the disk or the network fails, and would leave out files that are whole.
+    """
+    files, broken = _texts_in(folder), list[str]()
+    for file in files:
+        try:
+            text = _text(str(file))
+        except DataError as error:
+            cause = error.__cause__
+            if len(broken) + 1 == len(files) or (isinstance(cause, OSError) and not isinstance(cause, _OF_ONE_FILE)):
+                raise
+            broken.append(f"{error.where}: {error.what}")
+        else:
+            yield Document(_written(file.relative_to(folder).as_posix()), _stem(file), text)
+    if broken:
+        _warn(Path(folder), f"has files that cannot be read, and {len(broken):,} of {len(files):,} are left out: "
+                            f"{_written('; '.join(broken[:5]))}{'; …' * (len(broken) > 5)}")
 
 
 def _texts_in(folder: str) -> list[Path]:
