@@ -72,16 +72,17 @@ def main(program: str, words: Sequence[str]) -> int:
                     requests_per_minute=arguments.requests_per_minute, queue=arguments.queue)
     _tell_of_exposure(arguments.host, arguments.api_keys)
     keys = read_keys(arguments.api_keys) if arguments.api_keys else Keys()
-    opens = partial(_opened, arguments, overrides.get("decode", {}))
+    opens = partial(_opened, arguments.run, arguments.languages, overrides.get("decode", {}), arguments.index)
     serve(opens, limits, keys, (arguments.host, arguments.port), arguments.page)
     return 0
 
 
-def _opened(arguments: Serve, decode: dict[str, Any]) -> "Catalogue":
+def _opened(folders: Sequence[Path], languages: Sequence[str], decode: dict[str, Any],
+            index: str | None) -> "Catalogue":
     """The runs, and a warning of those that LibreTranslate's clients cannot ask."""
     from pellucid.serve.catalogue import open_catalogue
 
-    catalogue = open_catalogue(arguments.run, arguments.languages, decode, arguments.index)
+    catalogue = open_catalogue(folders, languages, decode, index)
     for one in catalogue.served:
         if one.run.config.task == "seq2seq" and not (one.source and one.target):
             warnings.warn(f"{one.name} names no languages, so that /v1/translate alone offers it, and not /translate; "
