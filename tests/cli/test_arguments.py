@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.cli.arguments import parse, split_overrides
+from pellucid.cli.arguments import parse, parse_with_overrides, split_overrides
 from pellucid.cli.fields import Positional, Repeated, arguments_of
 from pellucid.errors import ConfigError
 
@@ -94,7 +94,7 @@ def test_places_are_taken_in_order(groups: list[list[str]]) -> None:
     (Many, "--without bleu", "'bleu'", "--without chrf|ter …: a score to leave out"),
     (One, "--index i", "RUN is missing", "RUN: a folder"),
     (One, "a", "--index is missing", "--index TEXT: another folder"),
-    (One, "a b c --index i", "'c' is one word too many", "p --help"),
+    (One, "a b c --index i", "'c' is one word too many", "quotes"),
 ])
 def test_what_means_nothing_is_refused_by_name(kind: type[Any], words: str, what: str, fix: str) -> None:
     with pytest.raises(ConfigError) as told:
@@ -102,6 +102,21 @@ def test_what_means_nothing_is_refused_by_name(kind: type[Any], words: str, what
     assert what in told.value.what
     assert fix in told.value.fix
     assert told.value.where == "p"
+
+
+@pytest.mark.parametrize(("words", "fix"), [
+    ("--learning_rate 3", "say --train.learning_rate"), ("--learning-rate=3", "say --train.learning_rate"),
+    ("--beam_size 3 --max_length 9", "say --data.generated.max_length or --model.max_length or --decode.max_length")])
+def test_a_key_without_its_section_is_named_with_it(words: str, fix: str) -> None:
+    with pytest.raises(ConfigError, match="there is no flag --") as told:
+        parse_with_overrides(Many, "p", words.split())
+    assert told.value.fix == fix
+    assert parse_with_overrides(Many, "p", ["--beam_size", "3", "--", "--steps"])[0].beam_size == 3
+
+
+def test_a_text_that_stands_for_a_flag_or_lacks_its_quotes_is_told_how(cli: Any) -> None:
+    cli("translate", "run", "the cat").says(2, "'the cat' is one word", "echo 'the cat' | pellucid translate RUN")
+    cli("search", "idx", "the", "cat").says(2, "'cat' is one word", "quotes")
 
 
 @pytest.mark.parametrize("words", [

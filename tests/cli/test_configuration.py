@@ -80,6 +80,8 @@ def test_misspelt_sections(refused: Callable[..., Any], mapping: dict[str, Any],
 
 def test_misspelt_section_in_a_flag(refused: Callable[..., Any]) -> None:
     refused(NO_DATA, "--modle.d_model", "8").says(2, "did you mean model.d_model?")
+    refused(NO_DATA, "--model.learning_rate", "8").says(2, "did you mean train.learning_rate?")
+    refused(NO_DATA, "--train.lr", "8").says(2, "the keys here are initialize_from, steps, ", "learning_rate")
 
 
 def test_a_key_that_resembles_none_lists_them(refused: Callable[..., Any]) -> None:

@@ -2,6 +2,8 @@
 
 import argparse
 import dataclasses
+import itertools
+import shlex
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -72,7 +74,12 @@ def _placed(words: list[str], program: str, arguments: Mapping[str, Argument]) -
                 raise ConfigError(f"{one.called} is empty", where=program, fix=f"see {program} --help")
             given[one.name] = [one.kind(word) for word in mine] if one.is_list else one.kind(mine[0])
     if words:
-        raise ConfigError(f"{words[0]!r} is one word too many", where=program, fix=f"see {program} --help")
+        fix = f"see {program} --help"
+        if "QUESTION" in arguments:
+            fix = "put the whole question in quotes"
+        elif "--input" in arguments:
+            fix = f"texts are lines of standard input or of --input: echo {shlex.quote(words[0])} | {program} RUN"
+        raise ConfigError(f"{words[0]!r} is one word too many", where=program, fix=fix)
     return given
 
 
@@ -106,7 +113,20 @@ def parse_with_overrides(kind: type[Arguments], program: str,
                          words: Sequence[str]) -> tuple[Arguments, dict[str, Any]]:
     """A verb's arguments, and the configuration keys given as ``--section.key value`` or ``--section.key=value``."""
     own, overrides = split_overrides(words)
+    _refuse_short_keys(own, program, kind)
     return parse(kind, program, own), overrides
+
+
+def _refuse_short_keys(words: Sequence[str], program: str, kind: Any) -> None:
+    """Names the keys that are meant by --learning_rate and the like."""
+    flags = {one.called for one in arguments_of(kind)}
+    for word in itertools.takewhile(lambda word: word != "--", words):
+        flag = word.partition("=")[0].replace("_", "-")
+        name = flag.removeprefix("--").replace("-", "_")
+        meant = [f"--{key}" for key in dotted_keys(RunConfig) if key.rpartition(".")[2] == name]
+        if word.startswith("--") and meant and flag not in flags:
+            raise ConfigError(f"there is no flag {word.partition('=')[0]} here", where=program,
+                              fix=f"say {' or '.join(meant)}")
 
 
 def split_overrides(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:

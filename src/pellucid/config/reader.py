@@ -55,15 +55,22 @@ def key_of(field: str) -> str:
 
 
 def unknown_key(key: str, known: list[str]) -> ConfigError:
-    """The error for a key that does not exist, naming the nearest one in `known`, or all of them."""
+    """The error for a key that does not exist, naming the nearest one in `known`, or all of them in its section."""
     key = _short(key)
-    last = {name: name.rsplit(".", 1)[-1] for name in known}
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    if not near:
-        wanted = difflib.get_close_matches(key.rsplit(".", 1)[-1], last.values(), n=1, cutoff=0.5)
-        near = [name for name in known if last[name] in wanted][:1]
-    fix = f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(last.values())}"
+    section, _, name = key.rpartition(".")
+    last = {each: each.rpartition(".")[2] for each in known}
+    beside = [each for each in known if each.rpartition(".")[0] == section]
+    near = [each for each in known if last[each] == name] or _nearest(name, {each: last[each] for each in beside})
+    if not near and not beside:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.5) or _nearest(name, last)
+    fix = f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(last[e] for e in beside or known)}"
     return ConfigError(f"unknown key {key}", where=key, fix=fix)
+
+
+def _nearest(name: str, last: dict[str, str]) -> list[str]:
+    """The key whose last name is nearest to this one, if any is near."""
+    wanted = difflib.get_close_matches(name, last.values(), n=1, cutoff=0.5)
+    return [key for key in last if last[key] in wanted][:1]
 
 
 def _show(value: Any) -> str:
