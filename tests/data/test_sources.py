@@ -9,6 +9,10 @@ import itertools
 import json
 import os
 import random
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,6 +205,23 @@ def test_damaged_files_are_refused_with_their_place(tmp_path: Path, name: str, c
     ending = "" if line is None else f":{line}" if isinstance(line, int) else f", {line}"
     assert error.where.startswith(f"{path}{ending}")
     assert error.exit_code == 3
+
+
+@pytest.mark.skipif(shutil.which("iconv") is None, reason="what is told is a program that is not here")
+@pytest.mark.parametrize(("name", "content"), [
+    ("OLD.csv", 'source,target\r\n"a, ""é""","c\nd"\r\n'.encode()),
+    ("OLD", 'source\ttarget\na, "é"\tc d\n'.encode("utf-16")),
+    ("OLD", 'source\ttarget\na, "é"\tc d\n'.encode("cp1252"))])
+def test_what_is_told_of_a_file_of_another_kind_makes_one_that_can_be_read(tmp_path: Path, name: str,
+                                                                            content: bytes) -> None:
+    path = written(tmp_path / name, content)
+    with pytest.raises(DataError) as told:
+        pairs_of(path) if name.endswith("csv") else list(read_lines(str(path)))
+    command = re.findall(r"(?:iconv|python3) .* > NEW(?:\.tsv)?", told.value.fix)[0]
+    subprocess.run(command.replace("python3", sys.executable), shell=True, cwd=tmp_path, check=True,
+                   env={**os.environ, "PYTHONUTF8": "1"})
+    (new,) = tmp_path.glob("NEW*")
+    assert list(read_lines(str(new))) == ["source\ttarget", 'a, "é"\tc d']
 
 
 def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:

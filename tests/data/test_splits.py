@@ -114,8 +114,9 @@ def test_a_share_that_comes_to_nothing_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("a\tb\n", encoding="utf-8")
     splits = splits_of(tmp_path, {"train": str(path)})
-    with pytest.raises(DataError, match="no pair falls to validation"):
+    with pytest.raises(DataError, match="no pair falls to validation") as told:
         list(splits["validation"])
+    assert "few different ones" in told.value.why
 
 
 def test_a_pair_is_located_by_its_line(tmp_path: Path, table: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, open_raw
+from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, open_raw, to_utf8
 from pellucid.errors import DataError
 
 _BYTES_AT_ONCE = 2**20
@@ -135,6 +135,7 @@ class _Window:
             offset = self._bytes_read - pending + error.start
             line = self._line + self.text.count("\n") + error.object.count(b"\n", 0, error.start)
             raise DataError("the file is not valid UTF-8", where=f"{self._path}:{line}",
-                            why=f"byte 0x{error.object[error.start]:02x} at offset {offset:,} of the file") from error
+                            why=f"byte 0x{error.object[error.start]:02x} at offset {offset:,} of the file",
+                            fix=to_utf8(error.object if offset == 0 else b"")) from error
         self._bytes_read += len(data)
         return not self._ended

@@ -20,6 +20,8 @@ from pellucid.errors import ConfigError, DataError
 READERS: dict[str, Callable[[str, Fields], Iterator[Record]]] = {
     ".tsv": read_tsv, ".tab": read_tsv, ".txt": read_tsv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
     ".json": read_json, ".parquet": read_parquet}
+_TSV_OF_CSV = ("""python3 -c "import csv, sys; [print(*(' '.join(cell.split()) for cell in row), sep='\\t') """
+               """for row in csv.reader(sys.stdin)]" < OLD.csv > NEW.tsv""")
 QUESTIONS = Fields(Field("context", 1, True, False), Field("qas", 2, True, False), are_questions=True)
 
 
@@ -95,8 +97,8 @@ def _reader(path: str) -> Callable[[str, Fields], Iterator[Record]]:
         pass  # a missing file is told as such, whatever its name ends in
     ending = suffix(path)
     if ending not in READERS:
-        saved = f"of a data set that was saved to disk, say {hub.PREFIX}{Path(path).parent}; else "
+        advice = {".arrow": f"of a data set that was saved to disk, say {hub.PREFIX}{Path(path).parent}; else ",
+                  ".csv": f"make a .tsv of it, {_TSV_OF_CSV}; else "}.get(ending, "")
         raise DataError(f"the format {ending or 'of a name without an ending'} is not known", where=path,
-                        fix=f"{saved if ending == '.arrow' else ''}use {', '.join(READERS)} (each also .gz), or two "
-                            "text files: {source, target}")
+                        fix=f"{advice}use {', '.join(READERS)} (each also .gz), or two text files: {{source, target}}")
     return READERS[ending]

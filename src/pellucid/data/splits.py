@@ -101,7 +101,8 @@ class Pairs:
     def nothing(self) -> DataError:
         """The error for files without a pair of this split."""
         return DataError(f"no pair falls to {self.name}", where=" and ".join(self.split.paths),
-                         why="of so little data, none lies in its share",
+                         why="the sources are divided by a hash, and none lies in its share: there are few, or few "
+                             "different ones",
                          fix=f"give data.{self.name}, or change data.validation_share or data.test_share")
 
     def locate(self, index: int) -> str:

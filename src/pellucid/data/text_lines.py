@@ -24,7 +24,9 @@ TO_FILL = "write it anew, or leave it out, and with it the one that belongs to i
 
 _MAGIC = {b"\x1f\x8b": "it looks like gzip: name it .gz", b"PK": "it looks like a zip archive",
           b"PAR1": "it looks like Parquet: name it .parquet", b"\x28\xb5\x2f\xfd": "it looks like zstandard",
-          codecs.BOM_UTF16_LE: "it looks like UTF-16", codecs.BOM_UTF16_BE: "it looks like UTF-16"}
+          **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+                          "it looks like UTF-16: convert it, iconv -f UTF-16 -t UTF-8 OLD > NEW")}
+_TO_UTF8 = "convert it: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW, or from what else it is in, such as GB18030"
 
 
 @contextlib.contextmanager
@@ -138,11 +140,14 @@ def _decode(raw: bytes, path: str, number: int, offset: int) -> str:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         place = offset + error.start
-        start = line[:4] if number == 1 else b""
-        hint = next((text for magic, text in _MAGIC.items() if start.startswith(magic)), "convert it to UTF-8")
         raise DataError("the line is not valid UTF-8", where=f"{path}:{number}",
                         why=f"byte 0x{line[error.start]:02x} at offset {place:,} of the file: {error.reason}",
-                        fix=hint) from error
+                        fix=to_utf8(line if number == 1 else b"")) from error
+
+
+def to_utf8(start: bytes) -> str:
+    """What makes UTF-8 of a file that begins so."""
+    return next((text for magic, text in _MAGIC.items() if start.startswith(magic)), _TO_UTF8)
 
 
 def read_parallel(source: str, target: str) -> Iterator[tuple[int, str, str]]:

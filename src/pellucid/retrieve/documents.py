@@ -14,7 +14,7 @@ from typing import Any
 
 from pellucid.data.json_array import is_array, values_of
 from pellucid.data.tables import checked_text
-from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, read_lines
+from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, read_lines, to_utf8
 from pellucid.errors import DataError, PellucidWarning
 from pellucid.retrieve.passages import Document
 
@@ -258,7 +258,7 @@ def _text(path: str) -> str:
         line = raw.count(b"\n", 0, error.start) + 1
         raise DataError("the file is not valid UTF-8", where=f"{path}:{line}",
                         why=f"byte 0x{raw[error.start]:02x} at offset {error.start:,} of the file",
-                        fix="convert it to UTF-8") from error
+                        fix=to_utf8(raw)) from error
 
 
 def _whole(path: str) -> bytes:
