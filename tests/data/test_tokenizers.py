@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from pellucid.config import Task, TokenizerConfig
 from pellucid.data.tokenizers import BOS, EOS, PAD, UNK, Tokenizers, build, load_tokenizers, train_tokenizers
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
-from pellucid.errors import CheckpointError, ConfigError, DataError, UserError
+from pellucid.errors import CheckpointError, ConfigError, DataError, PellucidWarning, UserError
 
 KNOWN = "abcdeé中日😀 \t\r\n\u00a0\u2028\x85\x0b\x0c\x01\u200b\ufeff\ufffd\u0301.,!?<>/snupk1234"  # each in SOUP
 RNG = random.Random(1)
@@ -253,6 +254,16 @@ def test_labels_that_cannot_be_are_refused() -> None:
         train_tokenizers(TokenizerConfig(kind="word"), [("a", "x"), ("b", "x"), ("c", " ")], "classification")
     with pytest.raises(DataError, match="10,000 labels"):
         train_tokenizers(TokenizerConfig(kind="word"), [("a", str(i)) for i in range(10_001)], "classification")
+
+
+def test_a_header_that_was_read_as_data_is_told() -> None:
+    records = [(f"a text {i}", "good" if i % 2 else "bad") for i in range(30)]
+    with pytest.warns(PellucidWarning, match="'sentiment', and the text 'review': if it is a header"):
+        train_tokenizers(TokenizerConfig(kind="word"), [("review", "sentiment"), *records], "classification")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train_tokenizers(TokenizerConfig(kind="word"), [("so rare a text", "rare"), *records], "classification")
+        train_tokenizers(TokenizerConfig(kind="word"), [("word", "bad"), *records], "classification")
 
 
 def rewritten(folder: Path, name: str, change: Callable[[bytes], bytes]) -> None:

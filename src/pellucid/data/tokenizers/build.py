@@ -10,6 +10,7 @@ import hashlib
 import heapq
 import itertools
 import json
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,10 +24,11 @@ from pellucid.data.tokenizers.imported import ImportedTokenizer
 from pellucid.data.tokenizers.interface import Tidy, Tokenizer, sentinels
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.data.tokenizers.vocabulary import Rule, VocabularyTokenizer, frequent, tokens_from
-from pellucid.errors import CheckpointError, ConfigError, DataError, check_format
+from pellucid.errors import CheckpointError, ConfigError, DataError, PellucidWarning, check_format
 from pellucid.files import MANIFEST, check_folder, read_json, write_folder
 
 MAX_LABELS = 10_000  # more are texts: the columns have been swapped
+_FEW = 20  # records, of which any may be the only one of its label
 _FORMAT = 1
 _ABOUT = "tokenizer.json"
 
@@ -141,17 +143,21 @@ def train_tokenizers(config: TokenizerConfig, pairs: Iterable[tuple[str, str]], 
 
 
 def _labels(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    labels: set[str] = set()
-    for _, label in pairs:
-        labels.add(label)
-        if len(labels) > MAX_LABELS:
+    counts, first = Counter[str](), ("", "")
+    for pair in pairs:
+        first = first if counts else pair
+        counts[label := pair[1]] += 1
+        if len(counts) > MAX_LABELS:
             raise DataError(f"there are more than {MAX_LABELS:,} labels", where="data.train",
                             why=f"one is {label[:80]!r}",
                             fix="is the text in the label's column? set data.source_field and data.label_field")
-    labels = {label for label in labels if label.strip()}
+    labels = {label for label in counts if label.strip()}
     if len(labels) < 2:
         raise DataError(f"there must be two labels at least, and the training data has {len(labels)}",
                         where="data.train", why=f"the labels found: {', '.join(labels) or 'none'}")
+    if counts[first[1]] == 1 and counts.total() > _FEW and len(first[0].split()) == 1:
+        warnings.warn(f"the first record alone has the label {first[1][:80]!r}, and the text {first[0][:80]!r}: if it "
+                      "is a header, say so: data.label_field, data.source_field", PellucidWarning, stacklevel=2)
     return tuple(sorted(labels))
 
 
