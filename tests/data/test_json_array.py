@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -83,4 +84,9 @@ def test_how_many_there_are_about_is_told_by_the_beginning(tmp_path: Path, monke
     assert about_how_many(written(tmp_path / "b.json", json.dumps(alike[:9]))) == 9
     for text in (json.dumps(["x" * 9000] * 3), '{"text": "a"}\n', "", "[", "[]"):
         assert about_how_many(written(tmp_path / "c.json", text)) is None
-    assert about_how_many(written(tmp_path / "d.json.gz", gzip.compress(json.dumps(alike).encode()))) is None
+    monkeypatch.setattr(json_array, "_LOOKED_AT", 300_000)
+    packed = gzip.compress(json.dumps([random.Random(i).getrandbits(256) for i in range(10_000)]).encode())
+    assert about_how_many(written(tmp_path / "d.json.gz", packed)) == pytest.approx(10_000, rel=0.1)
+    assert about_how_many(written(tmp_path / "e.json.gz", gzip.compress(json.dumps(alike[:9]).encode()))) == 9
+    with pytest.raises(DataError, match="not valid gzip"):
+        about_how_many(written(tmp_path / "f.json.gz", b"plain"))

@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import gzip
 import io
 import json
 from collections.abc import Iterator
@@ -54,21 +55,23 @@ def values_of(file: BinaryIO, path: str) -> Iterator[Any]:
 
 
 def about_how_many(path: str) -> int | None:
-    """How many values the array has that is the file's content, if the others are as long as the first ones; None
-    where that cannot be told: it is packed, or no array, or its first value is longer than what is looked at.
+    """How many values the array has that is the file's content, if the others take as much of the disk as the first
+    ones; None where that cannot be told: it is no array, or its first value is longer than what is looked at.
 
     Raises:
-        DataError: what `open_raw` says.
+        DataError: what `open_data` says.
     """
-    with open_raw(path) as file:
-        head = file.read(_LOOKED_AT)
-    if path.lower().endswith(".gz") or not is_array(head):
+    with open_raw(path) as raw:
+        with gzip.open(raw) if path.lower().endswith(".gz") else contextlib.nullcontext(raw) as file:
+            head = file.read(_LOOKED_AT)
+        taken = raw.tell()
+    if not is_array(head):
         return None
     count = 0
     with contextlib.suppress(DataError):  # it is cut short
         for _ in values_of(io.BytesIO(head), path):
             count += 1
-    return count * Path(path).stat().st_size // len(head) or None
+    return count * Path(path).stat().st_size // taken or None
 
 
 class _Window:

@@ -56,7 +56,7 @@ class Shard:
 
     def lines(self) -> int | None:
         """How many lines or rows it has; of a JSON array about how many records, by its beginning. None where only
-        reading all of it would tell: of other JSON, and of an array that is packed.
+        reading all of it would tell: of other JSON.
 
         Raises:
             DataError: a file cannot be read.
