@@ -181,6 +181,8 @@ def test_files_of_different_lengths_are_refused_with_both_counts(tmp_path: Path)
     ("a.jsonl", b'3\n', 1, "not a number"),
     ("a.jsonl", b'{"source": "a", "targte": "b"}\n', 1, "did you mean targte"),
     ("a.jsonl", b'{"source": "a", "target": 3}\n', 1, "target is a number where text"),
+    ("a.jsonl", b'{"source": "a", "target": "b", "source": "c"}\n', 1, "more than one field source"),
+    ("a.json", b'[{"source": "a", "target": "b", "target": "c"}]', "record 1", "more than one field target"),
     ("a.jsonl", b'{"source": null, "target": "b"}\n', 1, "source is null"),
     ("a.jsonl", b'{"source": "\\ud800", "target": "b"}\n', 1, "surrogate"),
     ("a.jsonl", b"[" * 100_000, 1, "cannot be read"),
@@ -357,3 +359,8 @@ def test_places(tmp_path: Path) -> None:
     assert place(Split(path="d/a.tsv.gz"), 3) == "d/a.tsv.gz:3"
     assert place(Split(path="a.parquet"), 3) == "a.parquet, row 3"
     assert place(Split(source="a", target="b"), 3) == "a:3 and b:3"
+
+
+def test_what_nobody_asks_for_may_stand_twice(tmp_path: Path) -> None:
+    line = '{"note": 1, "source": "a", "note": 2, "target": "b", "more": {"x": 1, "x": 2}}\n'
+    assert pairs_of(written(tmp_path / "a.jsonl", line)) == [("a", "b")]

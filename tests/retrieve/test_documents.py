@@ -146,7 +146,10 @@ def test_the_layout_of_squad(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "content", "told"), [
     ("d.jsonl", b'{"text": "a"}\n{"text": ', "d.jsonl:2"), ("d.jsonl", b'{"txt": "a"}', "no field text"),
-    ("d.jsonl", b'["a"]', "a JSON object"), ("d.jsonl", b'{"text": 3}', "text is wanted"),
+    ("d.jsonl", b'["a"]', "a JSON object"),
+    ("d.jsonl", b'{"text": "a"}\n{"text": "b", "text": "c"}', "d.jsonl:2"),
+    ("d.json", b'[{"text": "a", "id": 1, "id": 2}]', "more than one field id"),
+    ("d.jsonl", b'{"text": 3}', "text is wanted"),
     ("d.jsonl", b'{"text": "\\ud800"}', "surrogate"), ("d.jsonl", b'{"text": "a", "id": [1]}', "the field id"),
     ("d.jsonl", b'{"id": "a", "text": "1"}\n{"id": "a", "text": "2"}', "two documents have the id 'a'"),
     ("d.jsonl", b"", "empty"), ("d.jsonl", b"\xff\xfe", "UTF-8"), ("d.jsonl", b"[" * 10**5, "JSON"),

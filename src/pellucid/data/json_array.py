@@ -17,6 +17,24 @@ _LOOKED_AT = 2**22  # bytes of a file, by which is told how many values it has
 _SPACE = " \t\n\r"
 
 
+class Repeated(dict[str, Any]):
+    """An object in which a name stands more than once; `names` has all of them, as they stand."""
+
+    names: list[str]
+
+
+def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these names and values; Python's own would keep the last of two, and say nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        found = Repeated(found)
+        found.names = [name for name, _ in pairs]
+    return found
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=object_of)
+
+
 def is_array(head: bytes) -> bool:
     """Whether a file with these first bytes holds a JSON array."""
     return head.removeprefix(codecs.BOM_UTF8).lstrip(_SPACE.encode()).startswith(b"[")
@@ -83,7 +101,6 @@ class _Window:
         self._line, self._column = 1, 1  # where `text` begins
         self._bytes_read, self._ended = 0, False
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
-        self._json = json.JSONDecoder()
 
     def next_character(self) -> str:
         """The next one that is no space, which `at` then stands before; "" at the end of the file."""
@@ -100,7 +117,7 @@ class _Window:
         self.next_character()
         while True:
             try:
-                value, end = self._json.raw_decode(self.text, self.at)
+                value, end = DECODER.raw_decode(self.text, self.at)
                 if self._ended or self.text[end : end + 3].strip(".eE+-"):  # else a number may go on behind the window
                     self.at = end
                     return value

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.data.json_array import is_array, read_array
+from pellucid.data.json_array import DECODER, Repeated, is_array, read_array
 from pellucid.data.text_lines import open_data, read_lines
 from pellucid.errors import ConfigError, DataError, guess
 
@@ -122,7 +122,7 @@ def read_json(path: str, fields: Fields) -> Iterator[Record]:
 
 def _parse(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return DECODER.decode(text)
     except json.JSONDecodeError as error:
         what = "the line is empty where a JSON object is wanted" if not text.strip() else "this is no whole JSON value"
         raise DataError(what, where=where, why=f"{error.msg} at column {error.colno}",
@@ -139,6 +139,8 @@ def _text(record: Any, field: Field, where: str) -> str:
     for part in [name] if name in record else name.split("."):
         if not isinstance(value, dict) or part not in value:
             raise missing_field(name, list(record), where, "the fields here are")
+        if isinstance(value, Repeated):
+            refuse_repeated(part, value.names, where)
         value = value[part]
     return checked_text(value, name, field.is_label, where)
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pellucid.data.json_array import is_array, values_of
-from pellucid.data.tables import checked_text
+from pellucid.data.json_array import Repeated, is_array, object_of, values_of
+from pellucid.data.tables import checked_text, refuse_repeated
 from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, read_lines, to_utf8
 from pellucid.errors import DataError, PellucidWarning
 from pellucid.retrieve.passages import Document
@@ -214,6 +214,9 @@ def _records(values: Iterable[tuple[str, Any]]) -> Iterator[Document]:
     for where, value in values:
         if not isinstance(value, dict):
             raise DataError("a JSON object is wanted", where=where, fix='such as {"id": …, "title": …, "text": …}')
+        if isinstance(value, Repeated):
+            for name in ("id", "title", "text"):
+                refuse_repeated(name, value.names, where)
         if "text" not in value:
             present = ", ".join(str(name)[:40] for name in list(value)[:20])
             raise DataError("there is no field text", where=where, why=f"the fields here are {present or 'none'}")
@@ -272,6 +275,6 @@ def _whole(path: str) -> bytes:
 
 def _json(text: str | bytes, where: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=object_of)
     except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, nesting without end
         raise DataError("this is no whole JSON value", where=where, why=str(error)) from error
