@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import resource
@@ -73,13 +74,14 @@ def prepare(corpus: Path, run: Path) -> dict[str, float]:
     from pellucid.data.batching import Batches
     from pellucid.data.splits import open_splits
     from pellucid.runs.folder import prepare_tokenizers
-    from pellucid.train.journal import Reporter
+    from pellucid.train.journal import Reporter, telling_lines
     from pellucid.train.train import read_corpus, remember_data
 
     config, reporter = config_for(corpus), Reporter()
     run.mkdir(exist_ok=True)
     splits = open_splits(config, run)
-    tokenizers = prepare_tokenizers(config, splits["train"], run, reporter.say)
+    telling = functools.partial(telling_lines, splits["train"].split, "tokenizer", reporter)
+    tokenizers = prepare_tokenizers(config, splits["train"], run, reporter.say, telling)
     corpora = {name: read_corpus(pairs, tokenizers, config, reporter) for name, pairs in splits.items()}
     remember_data(splits, corpora, run)
     batches = Batches(corpora["train"], config.train.batch_tokens, config.train.batch_sentences, config.seed)

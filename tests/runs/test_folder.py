@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,5 +35,24 @@ def test_the_vocabularies_that_there_are_are_told(told: dict[str, Any], expected
     data.write_text("\t".join(columns) + "\na b\tx y\na\tz\n")
     config = from_mapping({"data": {"train": str(data)}, "tokenizer": {"kind": "word"}, **told})
     said: list[str] = []
-    prepare_tokenizers(config, open_splits(config, tmp_path)["train"], tmp_path / "run", said.append)
+    prepare_tokenizers(config, open_splits(config, tmp_path)["train"], tmp_path / "run", said.append, lambda: told_of)
     assert said[-1] == expected
+
+
+def told_of(lines: int) -> None:
+    raise AssertionError("so few lines take no time")
+
+
+def test_how_many_lines_a_tokenizer_has_counted_is_told_at_each_reading(tmp_path: Path) -> None:
+    data = tmp_path / "data.tsv"
+    data.write_text("label\ttext\n" + "".join(f"{i % 2}\t{i} a\n" for i in range(20_000)))
+    config = from_mapping({"task": "classification", "tokenizer": {"kind": "word"},
+                           "data": {"train": str(data), "validation": str(data)}})
+    told: list[list[int]] = []
+
+    def telling() -> Callable[[int], None]:
+        told.append([])
+        return told[-1].append
+
+    prepare_tokenizers(config, open_splits(config, tmp_path)["train"], tmp_path / "run", lambda line: None, telling)
+    assert told == [[8192, 16_384]] * 2  # of labels, and of words

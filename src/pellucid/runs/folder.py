@@ -7,7 +7,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _DECISIVE = ("task", "data.", "retrieval.", "tokenizer.", "train.initialize_from", "model.max_length")  # for the ids
 _TRAINED_ON = "trained_on.json"  # beside a tokenizer: of which data it was made
+_TOLD_EVERY = 8192  # pairs
 ENDED = "ended.json"  # why the run has ended; not there while it has not
 _OURS = (".lock", ENVIRONMENT, "checkpoints")  # one of these is in every folder that a run was begun in
 _FREE = {"train.workers", "train.track", "train.shard", "train.timeout", *LANGUAGES}  # a run that has begun may change
@@ -196,10 +197,25 @@ def tokenizer_options(config: RunConfig) -> TokenizerConfig:
     return config.tokenizer
 
 
+class Counted:
+    """Pairs that can be read again and again, and tell how many have been read; `telling` is asked at each reading for
+    what is told of it."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]], telling: Callable[[], Callable[[int], None]]) -> None:
+        self._pairs, self._telling = pairs, telling
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        told = self._telling()
+        for number, pair in enumerate(self._pairs, start=1):
+            yield pair
+            if number % _TOLD_EVERY == 0:
+                told(number)
+
+
 def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Callable[[str], None],
-                       is_first: bool = True) -> Tokenizers:
+                       telling: Callable[[], Callable[[int], None]], is_first: bool = True) -> Tokenizers:
     """The run's tokenizers: those it has, unless nothing has been trained and they were made of other data; else those
-    that the configuration names, else trained now on `pairs`; of several ranks the first one writes."""
+    that the configuration names, else trained now on `pairs`, see `Counted`; of several ranks the first one writes."""
     place = folder / "tokenizer"
     if place.exists() and (has_begun(folder) or not is_first):
         return load_tokenizers(place)
@@ -209,7 +225,7 @@ def prepare_tokenizers(config: RunConfig, pairs: Pairs, folder: Path, say: Calla
         say("tokenizer: the data has changed since it was made")
     options = tokenizer_options(config)
     say(f"tokenizer: {options.path or f'training {options.kind}'}")
-    tokenizers = train_tokenizers(options, texts_of(pairs, config), config.task, say)
+    tokenizers = train_tokenizers(options, texts_of(Counted(pairs, telling), config), config.task, say)
     tokenizers.save(place)
     write_json(place / _TRAINED_ON, {"sha256": pairs.sha256()})
     others = "" if tokenizers.shared or tokenizers.labels else f" and {tokenizers.target.size:,}"

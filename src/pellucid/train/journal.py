@@ -1,5 +1,6 @@
 """What a run tells: metrics.jsonl for machines, one live line or plain lines for people, and the loss curve."""
 
+import functools
 import json
 import shutil
 import sys
@@ -9,6 +10,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self, TextIO
 
+from pellucid.config import Split
+from pellucid.data.shards import lines_of
 from pellucid.errors import CheckpointError
 from pellucid.files import append_line, write_bytes, write_text
 from pellucid.language import columns
@@ -111,6 +114,12 @@ def how_far(done: int, total: int | None, what: str, begun: float) -> str:
         return f"{done:,} {what}"
     left = f", about {duration((time.monotonic() - begun) * (total - done) / done)} left" if done else ""
     return f"{done:,} of {total:,} {what}{left}"
+
+
+def telling_lines(split: Split, what: str, reporter: Reporter) -> Callable[[int], None]:
+    """What is called with the number of lines read of a split, now and then, and tells how far that is."""
+    begun, total = time.monotonic(), functools.cache(lambda: lines_of(split))
+    return lambda lines: reporter.progress(f"{what}: {how_far(lines, total(), 'lines read', begun)}")
 
 
 def draw_loss_curve(events: list[dict[str, Any]], path: Path) -> None:

@@ -10,6 +10,7 @@ who comes last joins them to what one process would have written. In RUN/prepare
 
 import contextlib
 import fcntl
+import functools
 import shutil
 import time
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ from pellucid.runs.folder import (
 from pellucid.runs.passages import with_passages
 from pellucid.runs.slim import refuse_slim
 from pellucid.train.initialize import source_of
-from pellucid.train.journal import Reporter, duration
+from pellucid.train.journal import Reporter, duration, telling_lines
 from pellucid.train.unseen import check_unseen
 
 
@@ -88,7 +89,8 @@ def _begin(config: RunConfig, out: Path, made: Sequence[Path],
         if not has_begun(out):
             check_beginnings(splits)
             check_unseen(config, splits)
-        tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say)
+        telling = functools.partial(telling_lines, splits["train"].split, "tokenizer", reporter)
+        tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say, telling)
         check_tokenizers(config, tokenizers)
         splits = with_passages(splits, config, out)
     return splits, tokenizers

@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -21,7 +20,6 @@ from pellucid.config.mapping import from_mapping, to_mapping
 from pellucid.data.batching import Batch, Batches
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.examples import check_tokenizers, training_examples
-from pellucid.data.shards import lines_of
 from pellucid.data.splits import RECORD, Pairs, check_beginnings, check_splits, splits_to_train
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.errors import CheckpointError
@@ -50,7 +48,7 @@ from pellucid.train.averaging import MovingAverage
 from pellucid.train.checkpoint import CheckpointStore, load_checkpoint
 from pellucid.train.finish import finish
 from pellucid.train.initialize import initialize_from, source_of
-from pellucid.train.journal import Metrics, Reporter, how_far
+from pellucid.train.journal import Metrics, Reporter, telling_lines
 from pellucid.train.length import change_length, schedule_of, steps_of, updates_in
 from pellucid.train.loop import Session, belongs, drawn_at_end, is_over, point_to_checkpoints, train_until_done
 from pellucid.train.optimizer import make_optimizer
@@ -149,9 +147,7 @@ def only_writer(out: Path) -> Iterator[None]:
 
 def read_corpus(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, reporter: Reporter) -> Corpus:
     """The ids of a split, with a word on what was left out."""
-    begun, total = time.monotonic(), functools.cache(lambda: lines_of(pairs.split))
-    corpus = open_corpus(pairs, tokenizers, config, lambda lines: reporter.progress(
-        f"{pairs.name}: {how_far(lines, total(), 'lines read', begun)}"))
+    corpus = open_corpus(pairs, tokenizers, config, telling_lines(pairs.split, pairs.name, reporter))
     reporter.say(f"{pairs.name}: {corpus.report}")
     return corpus
 
@@ -171,7 +167,8 @@ def open_data(config: RunConfig, out: Path, reporter: Reporter, world: World = A
     if not has_begun(out):
         check_beginnings(splits)
         check_unseen(config, splits)
-    tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say, world.is_first)
+    telling = functools.partial(telling_lines, splits["train"].split, "tokenizer", reporter)
+    tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say, telling, world.is_first)
     check_tokenizers(config, tokenizers)
     splits = with_passages(splits, config, out)
     corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
