@@ -110,3 +110,14 @@ def test_a_mistake_is_one_screen(study: Make, tmp_path: Path, monkeypatch: pytes
     study()
     assert main(words) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(study: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                          capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    study()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "results.csv").write_text("mine")
+    assert main(["ablate", "toy.yaml", "--out", "mine"]) == 2
+    assert "no study's, and is not empty" in capsys.readouterr().err
+    assert [(path.name, path.read_text()) for path in (tmp_path / "mine").iterdir()] == [("results.csv", "mine")]

@@ -214,7 +214,10 @@ def test_what_cannot_be_is_refused(cli: Any, run: Path, tmp_path: Path) -> None:
     cli("inspect", run, "--text", " ", "--out", tmp_path / "a").says(2, "empty", "--text")
     cli("inspect", run, "--pairs", "-1", "--out", tmp_path / "a").says(2, "--pairs")
     (tmp_path / "file").write_text("")
-    cli("inspect", run, "--text", "1", "--out", tmp_path / "file").says(74, str(tmp_path / "file"))
+    cli("inspect", run, "--text", "1", "--out", tmp_path / "file").says(2, "no folder", str(tmp_path / "file"))
+    (tmp_path / "attention-notes.csv").write_text("mine")
+    cli("inspect", run, "--text", "1", "--out", tmp_path).says(2, "no inspection's, and is not", "attention-notes")
+    assert (tmp_path / "attention-notes.csv").read_text() == "mine"
     cli("inspect", tmp_path).says(4, "not a run folder")
 
 

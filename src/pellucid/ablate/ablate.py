@@ -16,9 +16,11 @@ from pellucid.ablate.results import Result, results_of, smallest_effects
 from pellucid.ablate.study import Study
 from pellucid.config.lengths import too_short
 from pellucid.files import make_folder
+from pellucid.runs.folder import refuse_foreign
 from pellucid.train.journal import Reporter
 from pellucid.train.train import only_writer
 
+_OURS = (".lock", "operations.json", "outcomes")
 
 def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter,
            ) -> tuple[list[Result], list[Grid]]:
@@ -27,9 +29,10 @@ def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter,
 
     Raises:
         Stopped: by a signal.
-        UserError: the study or one of its runs cannot go on.
+        UserError: the study or one of its runs cannot go on; `out` holds something else.
     """
     cells = cells_of(study)
+    refuse_foreign(out, "study", _OURS)
     make_folder(out)
     with only_writer(out):
         cells = with_budget(study, cells, jobs, out, reporter.say)

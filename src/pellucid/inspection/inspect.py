@@ -21,6 +21,7 @@ from pellucid.inspection.style import missing_glyphs
 from pellucid.inspection.weight_section import weights
 from pellucid.inspection.weights import as_points
 from pellucid.language import language
+from pellucid.runs.folder import refuse_foreign
 from pellucid.runs.run import Run
 from pellucid.train.journal import read_metrics
 
@@ -51,7 +52,7 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
         say: told how far it is.
 
     Raises:
-        ConfigError: an empty text; neither texts nor readable data.
+        ConfigError: an empty text; neither texts nor readable data; a folder that holds something else.
         OutputError: the folder cannot be written.
     """
     if any(not text.strip() for text in texts):
@@ -59,8 +60,11 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
     if pairs < 0:
         raise ConfigError("a number of pairs is at least 0", where="--pairs")
     refuse_readers(run.config, "inspect", str(run.folder))
+    refuse_foreign(out, "inspection", (PARAMETERS,))
     make_folder(out)
     remove_leftovers(out, _LEFT)
+    if not (out / PARAMETERS).exists():
+        write_text(out / PARAMETERS, "")  # the folder is known for what it is, though this be stopped
     examples, origin = _examples(run, texts, say)
     labels = [token for one in examples for token in (*one.source_tokens, *one.written)]
     missing = missing_glyphs([*labels, *run.tokenizers.labels])

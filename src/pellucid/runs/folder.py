@@ -69,19 +69,23 @@ def read_config(folder: Path) -> RunConfig:
         raise unreadable(folder, error) from error
 
 
-def refuse_foreign(folder: Path) -> None:
+def refuse_foreign(folder: Path, whose: str = "run", ours: Sequence[str] = _OURS) -> None:
     """Makes sure that a run may be written to `folder`: it is new, or empty, or a run's already.
 
+    Args:
+        whose: what is written there.
+        ours: names of which one is in every folder where such a thing was begun.
+
     Raises:
-        ConfigError: it is no folder, or holds something else, which a run would write over.
+        ConfigError: it is no folder, or holds something else, which could be written over.
     """
     if (folder.is_symlink() or folder.exists()) and not folder.is_dir():
         raise ConfigError("this is no folder", where=str(folder), fix="give another --out")
     others = sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []
-    if others and not any((folder / name).exists() for name in _OURS):
+    if others and not any((folder / name).exists() for name in ours):
         more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
-        raise ConfigError("this folder is no run's, and is not empty", where=str(folder),
-                          why=f"it holds {', '.join(others[:5])}{more}, which a run could write over",
+        raise ConfigError(f"this folder is no {whose}'s, and is not empty", where=str(folder),
+                          why=f"it holds {', '.join(others[:5])}{more}, which could be written over",
                           fix="give another --out, a folder that is new or empty")
 
 
