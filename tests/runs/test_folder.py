@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pellucid.cli import main
 from pellucid.config.mapping import from_mapping
 from pellucid.data.splits import open_splits
 from pellucid.errors import ConfigError
@@ -37,6 +38,15 @@ def test_the_vocabularies_that_there_are_are_told(told: dict[str, Any], expected
     said: list[str] = []
     prepare_tokenizers(config, open_splits(config, tmp_path)["train"], tmp_path / "run", said.append, lambda: told_of)
     assert said[-1] == expected
+
+
+def test_so_it_is_where_a_tokenizer_is_trained_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data.tsv").write_text("".join(f"{i}\ta\n" for i in range(10_000)))
+    said: list[str] = []
+    monkeypatch.setattr("pellucid.train.journal.Reporter.progress", lambda self, line: said.append(line))
+    assert main(["tokenizer", "train", "copy", "--data.train", str(tmp_path / "data.tsv"), "--data.validation",
+                 str(tmp_path / "data.tsv"), "--out", str(tmp_path / "made")]) == 0
+    assert [line.partition(", about")[0] for line in said] == ["tokenizer: 8,192 of 10,000 lines read"]
 
 
 def told_of(lines: int) -> None:

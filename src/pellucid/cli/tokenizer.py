@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pellucid.cli.arguments import parse, parse_with_overrides, read_config
@@ -53,14 +54,16 @@ def _train(program: str, words: Sequence[str]) -> int:
     from pellucid.data.reading import texts_of
     from pellucid.data.splits import open_splits
     from pellucid.data.tokenizers.build import train_tokenizers
-    from pellucid.runs.folder import tokenizer_options
-    from pellucid.train.journal import Reporter
+    from pellucid.runs.folder import Counted, tokenizer_options
+    from pellucid.train.journal import Reporter, telling_lines
 
     if arguments.out.exists():
         raise ConfigError("the folder exists", where=str(arguments.out), fix="give another --out")
     with tempfile.TemporaryDirectory() as folder:  # for generated data
-        texts = texts_of(open_splits(config, Path(folder))["train"], config)
-        tokenizers = train_tokenizers(tokenizer_options(config), texts, config.task, Reporter().say)
+        pairs = open_splits(config, Path(folder))["train"]
+        with Reporter() as reporter:
+            texts = Counted(pairs, partial(telling_lines, pairs.split, "tokenizer", reporter))
+            tokenizers = train_tokenizers(tokenizer_options(config), texts_of(texts, config), config.task, reporter.say)
     tokenizers.save(arguments.out)
     print(f"{arguments.out}: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target tokens"
           f"{', shared' if tokenizers.shared else ''}")
