@@ -186,6 +186,14 @@ def test_do_they_interact_is_answered_in_words(study: Make) -> None:
     assert not any("with which it interacts" in sentence for sentence in average)
 
 
+def test_two_seeds_name_no_interaction_that_no_score_could_show(study: Make) -> None:
+    made, random = study({"factors": PAIR, "metrics": ["validation.loss"], "seeds": [1, 2]}), np.random.default_rng(1)
+    rows = {cell.label: tuple(2.3 * np.exp(random.normal(0, 0.05, 2))) for cell in cells_of(made)}
+    caution, first, *_ = said(made, grid(made, "validation.loss", rows))
+    assert caution.startswith("There are two seeds")
+    assert "no interaction was found; one of −2.2555 nats would have been found" in first
+
+
 def test_the_end_of_the_range_is_not_taken_for_an_interaction(study: Make) -> None:
     """Each level alone costs 8 of 10 points; both together cannot cost 16."""
     made = study({"factors": PAIR, "metrics": ["test.bleu"]})

@@ -35,7 +35,7 @@ from pellucid.ablate.results import Result, as_data, results_of, sample_of
 from pellucid.ablate.scales import scale_of
 from pellucid.ablate.statistics import Error, Variance
 from pellucid.ablate.study import Study
-from pellucid.ablate.tables import Table, gained, lost, metric_table, overview
+from pellucid.ablate.tables import Table, either, gained, lost, metric_table, overview
 from pellucid.ablate.telling import judged
 from pellucid.ablate.words import in_words
 
@@ -348,6 +348,21 @@ def test_effects_that_no_score_could_have_are_not_told() -> None:
     assert effect.down is not None
     assert effect.up is not None
     assert 0 < effect.down < effect.up
+
+
+@pytest.mark.parametrize(("metric", "baseline", "most"), [
+    ("validation.loss", 2.3, 14), ("validation.perplexity", 10.0, 1e6), ("tokens_per_second", 9000.0, 90_000)])
+def test_effects_without_bound_are_not_told(metric: str, baseline: float, most: float) -> None:
+    """On a logarithm a variance that is hardly known reaches as far as one likes: to no score that there is."""
+    reaches = [smallest(metric, [Error((Variance(variance, 1.0),))], 3, 2, baseline, scale_of(metric, 500))
+               for variance in (1e-4, 1e-3, 0.01, 0.1, 1.0)]
+    told = [one.up for one in reaches if one is not None and one.up is not None]
+    assert told
+    assert all(baseline + up <= most for up in told)
+    assert reaches[-1] is not None
+    assert gained(reaches[-1]) == "–"
+    assert either(Smallest(metric, 3, baseline, None, None, False)) == "none that such scores could have"
+    assert either(Smallest("validation.loss", 3, 1.0, 0.5, None, True)) == "−50 %"
 
 
 def test_sentences_of_one_source_count_as_one(two: Study, tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ _OF_SEEDS = {"percentage": 0.02, "loss": 0.035, "speed": 0.2}
 _OF_SENTENCES = 0.005
 _TYPICAL = {"percentage": 50.0, "loss": 1.0, "speed": 1.0}  # what the baseline is taken to score
 _DEGREES = 499.0  # of the sentences' part
+# What no score passes in practice, that of a guess among a million tokens, ten edits a word; else ten times as much.
+_MOST = {"loss": math.log(1e6), "nats_per_character": math.log(1e6), "perplexity": 1e6, "ter": 1000.0}
+_TIMES = 10.0
 _TESTS, _OF_A_STUDY = 1000, 6  # that are simulated, at most so many of one study: they share its baseline
 
 
@@ -33,7 +36,7 @@ class Smallest:
     Attributes:
         cells: that are compared, or whatever else is tested, and corrected for.
         baseline: the score that they are told from.
-        down, up: how far below and above it another cell must be; None where no score is that far.
+        down, up: how far below and above it another cell must be; None where no such score is that far.
         is_relative: they are shares of the baseline, which nobody knows yet.
     """
 
@@ -73,7 +76,11 @@ def _told(metric: str, cells: int, reach: float, baseline: float, scale: Scale, 
     """From the smallest effect on the scale."""
     start = scale.to(baseline)
     ends = start - reach, start + reach
-    down, up = (abs(found - baseline) if scale.holds(end) else None
+    least, most = 0.0, math.inf  # a percentage ends where its scale does
+    if scale.kind != "arcsine":
+        most = _MOST.get(score_of(metric), _TIMES * baseline)
+        least = 0.0 if score_of(metric) in _MOST else baseline / _TIMES
+    down, up = (abs(found - baseline) if scale.holds(end) and least <= found <= most else None
                 for end, found in zip(ends, scale.back(np.array(ends)).tolist(), strict=True))
     return Smallest(metric, cells, baseline, down, up, is_relative)
 

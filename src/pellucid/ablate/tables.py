@@ -115,6 +115,12 @@ def smallest_table(effects: Sequence[Smallest]) -> Table:
                  ("metric", "cells compared", "baseline", "below", "above"), rows, (1, 2, 3, 4))
 
 
+def either(effect: Smallest) -> str:
+    """Both ways, as far as there are such scores: ``−6 % or +7 %``."""
+    told = [size for size in (lost(effect), gained(effect)) if size != NONE]
+    return " or ".join(told) or "none that such scores could have"
+
+
 def lost(effect: Smallest) -> str:
     """How far below the baseline a cell must lie to be found: ``−3.4``, ``−6 %``; ``–`` where no score does."""
     if effect.down is None:

@@ -101,7 +101,7 @@ def _list(as_json: bool) -> None:
 
 def _grid(report: dict[str, Any]) -> str:
     from pellucid.ablate.power import Smallest
-    from pellucid.ablate.tables import gained, lost
+    from pellucid.ablate.tables import either
     from pellucid.train.journal import duration
 
     width = max(len(row["cell"]) for row in report["cells"]) + 2
@@ -114,7 +114,7 @@ def _grid(report: dict[str, Any]) -> str:
     found = [Smallest(**each) for each in report["smallest_effects"]]
     effects = [f"smallest effects found four times in five after Holm's correction, from "
                f"{report['smallest_effects_from']}:"] if found else ["one seed, or one cell: nothing can be tested"]
-    effects += [f"  {each.metric}: {lost(each)} or {gained(each)}"
+    effects += [f"  {each.metric}: {either(each)}"
                 + ("" if each.is_relative else f", from {each.baseline:.4g}") for each in found]
     notes = [f"note: {text}" for text in report["notes"]]
     return "\n".join([*lines, "", summary, "", *effects, *notes])
