@@ -96,6 +96,20 @@ def test_data_that_changed_since_are_refused(study: Make, tmp_path: Path) -> Non
     assert [row["status"] for row in table(out)] == ["done"] * 4
 
 
+@pytest.mark.parametrize("gone", [slice(0, 1), slice(None)])
+def test_data_that_changed_are_refused_though_runs_are_gone(study: Make, tmp_path: Path, gone: slice) -> None:
+    """What the runs had is known without their folders, and a run that is trained again is no witness of itself."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "data.txt").write_text("old")
+    run(study(TWO), out)
+    for row in table(out)[gone]:
+        shutil.rmtree(row["run"])
+    (out / "data.txt").write_text("new")
+    with pytest.raises(DataError, match="the train data changed since the study began"):
+        run(study(TWO | {"tests": {"long": {"min_length": 12, "max_length": 12}}, "metrics": ["long.exact"]}), out)
+
+
 def test_a_run_that_is_gone_is_trained_again_where_a_test_set_is_wanted(study: Make, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(study(TWO), out)

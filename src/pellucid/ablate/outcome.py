@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.splits import RECORD
 from pellucid.data.tokenizers.build import load_tokenizers
 from pellucid.errors import CheckpointError
 from pellucid.files import read_json, write_json
@@ -39,6 +40,7 @@ class Outcome:
         tests: by further test set, which one of its name it was (agenda.py), where that was noted.
         seconds: by stage, from the start of its process to the end.
         vocabulary: the digest of its target tokenizer; empty where an older version trained it.
+        data: by split, the digest of its files, which outlives the run's folder; nothing of an older version.
         threads, at_once: of its process, and how many runs shared the machine; speed depends on them.
     """
 
@@ -48,6 +50,7 @@ class Outcome:
     tests: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     vocabulary: str = ""
+    data: dict[str, str] = field(default_factory=dict)
     threads: int = 0
     at_once: int = 1
 
@@ -119,6 +122,12 @@ def vocabulary_of(folder: Path) -> str:
     """The digest of a run's target tokenizer; empty where that is gone."""
     place = folder / "tokenizer"
     return load_tokenizers(place).target_sha256() if place.exists() else ""
+
+
+def data_of(folder: Path) -> dict[str, str]:
+    """By split, the digest of the files that a run had; nothing where its record is gone."""
+    path = folder / RECORD
+    return {name: str(split["sha256"]) for name, split in read_json(path).items()} if path.exists() else {}
 
 
 def finite(scores: dict[str, Any]) -> Scores:

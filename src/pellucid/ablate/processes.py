@@ -17,6 +17,7 @@ from typing import IO
 from pellucid.ablate.agenda import Planned
 from pellucid.ablate.outcome import (
     Outcome,
+    data_of,
     divergence,
     evaluated_scores,
     last_screen,
@@ -26,7 +27,6 @@ from pellucid.ablate.outcome import (
 )
 from pellucid.ablate.sentences import sentence_influences, table_of
 from pellucid.config.effects import LANGUAGES, differences_in_training
-from pellucid.data.splits import RECORD
 from pellucid.errors import CheckpointError, DataError, NumericalError, UserError
 from pellucid.files import make_folder, read_json
 from pellucid.kernels.levels import cores
@@ -136,12 +136,13 @@ class Pool:
             raise _failure(planned, code)
         elif stage == "train":
             _check_config(planned)
-            _check_data(planned, [run for run in self.runs if self.outcomes[run.outcome].trained])
+            _check_data(planned, [(run, self.outcomes[run.outcome]) for run in self.runs
+                                  if self.outcomes[run.outcome].trained])
             summary = json.loads(told)
             threads = read_json(planned.folder / ENVIRONMENT)["threads"]
             outcome = replace(outcome, trained=summary, threads=threads, at_once=self.jobs, tests={},
                               scores={"validation": trained_scores(planned.folder, summary)},
-                              vocabulary=vocabulary_of(planned.folder))
+                              vocabulary=vocabulary_of(planned.folder), data=data_of(planned.folder))
         else:
             known = {stage: planned.tests[stage]} if stage in planned.tests else {}
             outcome = replace(outcome, scores={**outcome.scores, stage: evaluated_scores(told)},
@@ -231,17 +232,17 @@ def _check_config(planned: Planned) -> None:
                               fix="give the study another --out")
 
 
-def _check_data(planned: Planned, others: Sequence[Planned]) -> None:
-    """A run has the data that those before it had, where it is to have the same.
+def _check_data(planned: Planned, others: Sequence[tuple[Planned, Outcome]]) -> None:
+    """A run has the data that others had before it, where it is to have the same.
 
     Raises:
         DataError: which split changed.
     """
-    for other in others:
-        record = other.folder / RECORD
-        if other.config.data == planned.config.data and other.config.task == planned.config.task and record.exists():
-            before, now = read_json(record), read_json(planned.folder / RECORD)
-            changed = [name for name in now if name in before and before[name]["sha256"] != now[name]["sha256"]]
+    now = data_of(planned.folder)
+    for other, outcome in others:
+        before = outcome.data or data_of(other.folder)
+        if before and other.config.data == planned.config.data and other.config.task == planned.config.task:
+            changed = [name for name in now if name in before and before[name] != now[name]]
             if changed:
                 raise DataError(f"the {' and '.join(changed)} data changed since the study began",
                                 where=str(planned.folder), why=f"{other.folder} had other files",

@@ -10,14 +10,13 @@ from pellucid.ablate.agenda import Planned
 from pellucid.ablate.cells import Cell
 from pellucid.ablate.confounds import confounds, pretraining_of
 from pellucid.ablate.effects import Interval, PairedTest, Sample
-from pellucid.ablate.outcome import Divergence, Outcome, vocabulary_of
+from pellucid.ablate.outcome import Divergence, Outcome, data_of, vocabulary_of
 from pellucid.ablate.power import LEVEL, Smallest, smallest
 from pellucid.ablate.scales import scale_of, score_of
 from pellucid.ablate.sentences import sentence_influences
 from pellucid.ablate.study import LOWER_IS_BETTER, MEASURED, Study
 from pellucid.config import TokenizerConfig
 from pellucid.evaluate.holm import holm
-from pellucid.files import read_json
 
 Run = tuple[Planned, Outcome]
 A_TOKEN = ("loss", "perplexity")  # scores that are a mean over tokens
@@ -193,8 +192,8 @@ def sample_of(metric: str, runs: Sequence[Run]) -> Sample:
 
 def _test_data(runs: Sequence[Run]) -> str:
     """The digest of the test data, as the first run knows it that does; further test sets are the same for all."""
-    paths = (planned.folder / "data.json" for planned, _ in runs)
-    return next((str(read_json(path).get("test", {}).get("sha256", "")) for path in paths if path.exists()), "")
+    found = (outcome.data or data_of(planned.folder) for planned, outcome in runs)
+    return next((data.get("test", "") for data in found if data), "")
 
 
 def _with_scores(metric: str, results: Sequence[Result], samples: Mapping[str, Sample]) -> list[Result]:
