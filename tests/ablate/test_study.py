@@ -113,6 +113,8 @@ def test_flags_hold_for_all_cells_and_factors_stand_above_them(study: Make) -> N
     ({"baseline": {"model.position": "rotary"}}, "choose sinusoidal, none"),
     ({"within": ["widht"]}, "did you mean width"), ({"base": "cop"}, "did you mean copy"),
     ({"tests": {"twice": {"lenght": 3}}}, "unknown key"), ({"tests": {"test": {}}}, "neither test nor validation"),
+    ({"tests": {"long": {"min_length": 12}}}, "max_length is below"),
+    ({"tests": {"none": {"test": 0}}}, "out of range"),
     ({"common": {"data.train": "a.tsv"}}, "no test data"),
     ({"common": {"data.train": "a.tsv"}, "tests": {"twice": {}}}, "generated"),
 ])

@@ -13,7 +13,7 @@ import yaml
 from pellucid.ablate.scales import score_of
 from pellucid.config import Generated, RunConfig
 from pellucid.config.checks import refuse_readers
-from pellucid.config.mapping import flatten, from_mapping, override
+from pellucid.config.mapping import flatten, from_mapping, override, to_mapping
 from pellucid.config.reader import merge, nest, read_dataclass, unknown_key
 from pellucid.errors import ConfigError
 from pellucid.recipes import read_recipe
@@ -207,7 +207,7 @@ def _check_reach(overrides: dict[str, Any], factors: dict[str, Factor]) -> None:
 
 
 def _test_set(name: str, keys: Any, config: RunConfig) -> Generated:
-    """A further test set: the shared data.generated, with these keys changed."""
+    """A further test set: the shared data.generated, with these keys changed; refused as that of a run would be."""
     if config.data.generated is None or config.data.train is not None:
         raise ConfigError("further test sets are generated, and this study's data is not", where=f"tests.{name}",
                           why="they change keys of data.generated")
@@ -216,6 +216,10 @@ def _test_set(name: str, keys: Any, config: RunConfig) -> Generated:
                           where=f"tests.{name}")
     changed = dataclasses.asdict(config.data.generated) | dict(_mapping(keys, f"tests.{name}"))
     made: Generated = read_dataclass(Generated, changed, f"tests.{name}")
+    try:
+        from_mapping(override(to_mapping(config), {"data": {"generated": dataclasses.asdict(made)}}))
+    except ConfigError as error:
+        raise ConfigError(error.what, where=f"tests.{name}", why=error.why, fix=error.fix) from error
     return made
 
 
