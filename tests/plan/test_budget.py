@@ -11,8 +11,10 @@ from pellucid.config import ModelConfig, RunConfig, TrainConfig
 from pellucid.data.sample import corpus_of
 from pellucid.plan import budget
 from pellucid.plan.budget import Budget, Machine, training
+from pellucid.plan.plan import updates_of
 from pellucid.plan.workload import Workload
 from pellucid.precision import PRIMITIVES
+from pellucid.train.length import updates_in
 
 MACHINE = Machine("bf16", True, 0, 0, 300_000)
 
@@ -42,6 +44,16 @@ def test_holes_are_those_that_the_allocator_leaves(monkeypatch: pytest.MonkeyPat
     most = planned().holdings["holes"]
     monkeypatch.setattr(budget, "in_use", lambda: allocator)
     assert planned().holdings["holes"] == pytest.approx(share * most, rel=0.01)
+
+
+@pytest.mark.parametrize(("batches", "accumulate", "epochs"), [(25, 3, 30), (29, 7, 7), (25, 6, 30), (7, 3, 1)])
+def test_updates_of_epochs_are_those_of_training(batches: int, accumulate: int, epochs: int) -> None:
+    """Not one more for a rounding of batches / accumulate."""
+    rows = [np.full(4, 5)] * batches
+    workload = Workload(corpus_of(rows, rows), batches, 300, 300, True, 0, ())
+    config = RunConfig(train=TrainConfig(batch_sentences=1, steps=None, epochs=epochs, accumulate=accumulate))
+    assert updates_of(config, workload).total == updates_in(config, batches, epochs) == -(-epochs * batches
+                                                                                          // accumulate)
 
 
 def test_micro_batches_are_batches() -> None:

@@ -1,6 +1,5 @@
 """`pellucid plan`: what a configuration will take, before anything runs."""
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 
@@ -20,6 +19,7 @@ from pellucid.plan.ranks import Asked, Ranks, plan_ranks
 from pellucid.plan.ranks import as_json as ranks_as_json
 from pellucid.plan.rehearsal import Holdings, rehearsal
 from pellucid.plan.workload import Workload, workload_of
+from pellucid.train.length import steps_of
 
 _WEIGHT = 4  # bytes a parameter: fp32
 _PAIR = 16  # bytes of the places of a pair's two sides
@@ -124,15 +124,14 @@ def _with_process(held: Holdings, machine: Machine) -> Holdings:
 
 
 def updates_of(config: RunConfig, workload: Workload) -> Updates:
-    """Counts."""
-    train, corpus = config.train, workload.examples.in_epoch(0)
-    known = workload.batches(config).per_epoch / train.accumulate
-    tokens = float(corpus.source.lengths.sum() + corpus.target.lengths.sum()) / known
-    scale = workload.scale()
-    per_epoch = None if scale is None else known * scale
-    if train.epochs is None:
-        return Updates(per_epoch, train.steps, tokens)
-    return Updates(per_epoch, None if per_epoch is None else math.ceil(train.epochs * per_epoch), tokens)
+    """Counts, as training does."""
+    train, corpus, scale = config.train, workload.examples.in_epoch(0), workload.scale()
+    batches = workload.batches(config).per_epoch
+    tokens = float(corpus.source.lengths.sum() + corpus.target.lengths.sum()) / batches * train.accumulate
+    if scale is None:
+        return Updates(None, None if train.epochs else train.steps, tokens)
+    per_epoch = batches * scale / train.accumulate
+    return Updates(per_epoch, steps_of(config, batches if scale == 1 else round(batches * scale)), tokens)
 
 
 def disk_of(config: RunConfig, workload: Workload, parameters: int, moments: int) -> Holdings:
