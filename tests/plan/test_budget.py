@@ -69,6 +69,21 @@ def test_no_more_kernels_are_counted_than_are_kept() -> None:
     assert planned(60_000, steps=None, epochs=1).holdings["kernels"] == PRIMITIVES * MACHINE.primitive
 
 
+@pytest.mark.parametrize("steps", [50, 400])
+def test_kernels_of_many_pairs_are_known_from_some_of_them(steps: int) -> None:
+    """Sorted, a few pairs lie farther apart than many, and each batch has a shape of its own."""
+    random = np.random.default_rng(0)
+    sources = np.clip(np.rint(8 * random.lognormal(-0.125, 0.5, 60_000)), 2, 60).astype(int)
+    targets = np.clip(np.rint(sources * random.lognormal(0, 0.2, 60_000)), 2, 60).astype(int)
+    machine, kernels = Machine("bf16", True, 0, 0, 1), list[int]()
+    model = ModelConfig(d_model=32, n_heads=4, d_ff=64, encoder_layers=1, decoder_layers=1)
+    config = RunConfig(model=model, train=TrainConfig(batch_tokens=1000, average_last=1, workers=1, steps=steps))
+    for known in (60_000, 2000):
+        rows = corpus_of(*([np.full(n, 5) for n in side[:known]] for side in (sources, targets)))
+        kernels.append(training(config, Workload(rows, 60_000, 300, 300, True, 0, ()), machine).holdings["kernels"])
+    assert kernels[1] == pytest.approx(kernels[0], rel=0.15)
+
+
 def test_each_worker_has_kernels_and_holes_and_the_weights_are_shared() -> None:
     one, two = planned(), planned(workers=2)
     for holder in ("weights", "optimizer"):

@@ -73,8 +73,8 @@ def look_at_machine(config: RunConfig) -> Machine:
 
 def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
     """Of `pellucid train`, from the first update to the average of the last checkpoints."""
-    train, batches = config.train, workload.batches(config)
-    shapes, workers = shapes_of(batches), workers_of(config, batches).count
+    train, known, shapes = config.train, workload.batches(config), shapes_of(workload.epoch(config))
+    workers = workers_of(config, known).count
     layers = (config.model.encoder_layers, 0 if workload.classes else config.model.decoder_layers)
     largest = largest_shapes(shapes, layers)
     probe = PROBE._replace(target=1) if workload.classes else PROBE
@@ -92,18 +92,15 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
         greedy = replace(config, decode=replace(config.decode, beam_size=1, n_best=1, sample=False))
         search = _search(greedy, workload, machine)[0]
         peaks.append(search | {"optimizer": update["optimizer"]})
-    seen = len(shapes) if train.epochs else min(len(shapes), train.steps * train.accumulate)
-    scale = (workload.scale() or 1) if seen == len(shapes) else 1
-    if not train.epochs:
-        scale = max(1, min(scale, train.steps * train.accumulate / seen))
+    batches = (math.ceil(train.epochs * known.per_epoch * (workload.scale() or 1)) if train.epochs else
+               train.steps * train.accumulate)
     passes = 2 if train.r_drop else 1
-    primitives = count_primitives(products, shapes[:seen], scale, passes) if machine.primitive else 0
+    primitives = count_primitives(products, shapes[:batches], passes) if machine.primitive else 0
     passing = sum(update.get(holder, 0) // times[holder] for holder in _PASSING)
     work = "training with primitives" if primitives else "training"
-    met = train.steps * train.accumulate if train.epochs is None else train.epochs * len(shapes) * scale
     beside = {"process": machine.training, "other workers": (workers - 1) * _WORKER,
               "kernels": workers * min(primitives, PRIMITIVES) * machine.primitive,
-              "holes": workers * _holes(passing, met, work),
+              "holes": workers * _holes(passing, batches, work),
               "data": min(workload.count or 0, 2 * WINDOW * BLOCK) * _PAIR_BYTES}
     return Budget(_filled(beside | max(peaks, key=_total)), shape)
 

@@ -66,7 +66,7 @@ def gpu_pace(gpu: GPU, config: RunConfig, workload: Workload, parameters: int) -
         parameters: that the optimizer of a rank has.
     """
     place = flops_per_token(config, workload) / (peak_of(gpu, config) * mfu_of(config))
-    shape = largest_shapes(shapes_of(workload.batches(config)), (1, 1))[0]
+    shape = largest_shapes(shapes_of(workload.epoch(config)), (1, 1))[0]
     launches = count_launches(config, workload, shape)
     return Pace(0.0, place, _STEP_BYTES * parameters / gpu.bandwidth, 0.0, 1 / gpu.link, least=launches * LAUNCH)
 

@@ -121,7 +121,7 @@ def plan_ranks(config: RunConfig, workload: Workload, machine: Machine, asked: A
     check_world(World(size=size), config.train)
     with rehearsal(compiled=False):
         sizes = sizes_of(model_of(config, workload))
-    batches, shard = workload.batches(config), config.train.shard
+    batches, shard = workload.epoch(config), config.train.shard
     say(f"dealing micro-batches to {size:,} ranks")
     numbers = range(max(_MICRO_BATCHES, 2 * configured * size))
     costs = np.array([batches.cost(number) for number in numbers], dtype=float)
@@ -139,7 +139,7 @@ def plan_ranks(config: RunConfig, workload: Workload, machine: Machine, asked: A
         weak = (wide.mean + wide.step) / wide.seconds
     return Ranks(asked, shard, accumulate, float(1 - hands.mean() / hands.max(1).mean()), sent,
                  memory_of_rank(config, workload, machine, asked, sizes),
-                 _tokens_of_batch(workload, batches) * accumulate, pace, update, strong, weak,
+                 _tokens_of_batch(workload, workload.batches(config)) * accumulate, pace, update, strong, weak,
                  tuple(_assumed(config, configured, asked, gpu, pace)))
 
 

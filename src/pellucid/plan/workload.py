@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 from pellucid.config import RunConfig
 from pellucid.data import hub
 from pellucid.data.batching import Batches
-from pellucid.data.corpus import Examples
+from pellucid.data.corpus import Corpus, Examples, Sequences
 from pellucid.data.examples import training_examples
 from pellucid.data.sample import corpus_of, sample_corpus
 from pellucid.data.shards import shard_and_line, shards_of
@@ -29,6 +30,7 @@ from pellucid.runs.folder import tokenizer_options
 from pellucid.train.workers import Workers, choose_workers
 
 _SAMPLE = 20_000  # pairs that are tokenized
+_DRAWN = 1_000_000  # examples whose lengths are drawn, at most
 _MADE_UP = 2_000  # examples, where there is no data
 TYPICAL_LENGTH = {"sentencepiece": 28, "word": 23, "spacy": 25, "character": 110,
                   "imported": 28}  # tokens of a sentence, eos included
@@ -71,6 +73,22 @@ class Workload:
     def batches(self, config: RunConfig) -> Batches:
         """The batches of an epoch of the examples that are known."""
         return Batches(self.examples, config.train.batch_tokens, config.train.batch_sentences, config.seed)
+
+    def epoch(self, config: RunConfig) -> Batches:
+        """The batches of a whole epoch, by their lengths alone. Where not all examples are known, as many as there are,
+        up to _DRAWN, are drawn from those that are: the more there are to sort, the more alike are those of a batch."""
+        return Batches(self._drawn, config.train.batch_tokens, config.train.batch_sentences, config.seed)
+
+    @cached_property
+    def _drawn(self) -> Examples:
+        known = self.examples.in_epoch(0)
+        count = min(self.count or 0, _DRAWN)
+        if count <= len(known):
+            return self.examples
+        rows = np.random.default_rng(0).integers(len(known), size=count)
+        source, target = (Sequences(np.zeros(0, np.int32), np.append(0, side.lengths[rows].cumsum()))
+                          for side in (known.source, known.target))
+        return Corpus(source, target, known.report)
 
     def scale(self) -> float | None:
         """How many times the examples that are known go into an epoch."""
