@@ -2,6 +2,7 @@
 
 import os
 import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 _ASKED = ("PELLUCID_LANG", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides, as POSIX has it
@@ -21,3 +22,21 @@ def columns(text: str) -> int:
 def shortened(text: str, most: int) -> str:
     """The text in at most so many characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def fitted(table: Sequence[str], records: Iterable[tuple[str, Sequence[str]]], width: int) -> Iterator[str]:
+    """The lines of a table; where one is wider than the terminal, its rows as records, one below another: a name, and
+    under it as many of its cells on a line as it has room for."""
+    if all(columns(line) <= width for line in table):
+        yield from table
+        return
+    for name, cells in records:
+        yield f"  {name}"
+        line = ""
+        for cell in cells:
+            if line and columns(f"{line}  {cell}") > width:
+                yield line
+                line = ""
+            line = f"{line}  {cell}" if line else f"      {cell}"
+        if line:
+            yield line

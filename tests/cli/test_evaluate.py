@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pellucid.language import fitted
 from pellucid.runs.decoder import WAYS
 
 TRANSLATION = {"run", "split", "n", "bleu", "bleu_lowercase", "chrf", "ter", "meteor", "perplexity", "exact",
@@ -224,7 +225,8 @@ def test_punctuation_that_a_run_cannot_write_is_told(cli: Any, data: Path, train
     assert done.code == 0, done.err
     (scores,) = report(cli("evaluate", data / "out", "--json"))["runs"]
     assert scores["stripped_share"] == 2 / 14
-    assert "14.29 % of the references' characters, which this run cannot write" in cli("evaluate", data / "out").out
+    shown = " ".join(cli("evaluate", data / "out").out.split())
+    assert "14.29 % of the references' characters, which this run cannot write" in shown
 
 
 def test_outputs_and_references_may_end_where_learned_positions_do(cli: Any, data: Path, train_on: Any) -> None:
@@ -263,6 +265,27 @@ def test_three_runs_are_one_table_that_fits_a_narrow_terminal(cli: Any, run: Pat
     assert "decode.beam_size  a, b: 2; c: 1" in shown
     assert shown.count("p boot") == 1
     assert len(lines) < 40
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_every_table_fits_the_terminal(cli: Any, run: Path, copy: Path, classifier: Path, width: int,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the lines that have to be quoted as they are: places, and signatures."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    short = changed(copy, "short", "decode", "max_length", 2)
+    for runs in ((run,), (run, short), (run, short, copy), (classifier,)):
+        text = cli("evaluate", *runs).out
+        lines = [line for line in text.splitlines() if "|" not in line and not any(str(one) in line for one in runs)]
+        assert max(map(len, lines)) <= width
+        scores = json.loads((runs[0] / "evaluation" / "test.json").read_text())
+        assert all(f"{scores[name]:.2f}" in text for name in ("exact", "accuracy") if name in scores)
+
+
+def test_a_row_that_is_too_wide_is_told_below_its_name() -> None:
+    table, records = ["   a   b", "x  1  22"], [("x", ["a 1", "b 22", "c 333"]), ("y", [])]
+    assert list(fitted(table, records, 8)) == table
+    assert list(fitted(table, records, 7)) == ["  x", "      a 1", "      b 22", "      c 333", "  y"]
+    assert list(fitted([*table, "中" * 9], records, 17)) == ["  x", "      a 1  b 22", "      c 333", "  y"]
 
 
 def test_the_columns_and_the_keys_that_differ_are_explained(cli: Any, run: Path, copy: Path) -> None:

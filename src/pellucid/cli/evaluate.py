@@ -1,7 +1,9 @@
 """pellucid evaluate RUN [RUN …]"""
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,10 @@ from typing import Any, Literal
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
+from pellucid.language import fitted
+
+_LEAST_COLUMNS = 40
+_MOST_COLUMNS = 80  # of a sentence of ours
 
 
 @dataclass
@@ -64,46 +70,46 @@ def main(program: str, words: Sequence[str]) -> int:
         if run["state"] in ("running", "interrupted"):
             print(f"pellucid: {run['run']} is not finished ({run['state']}): the scores are of its best weights so far",
                   file=sys.stderr)
-    print(json.dumps(finite(report), ensure_ascii=False, allow_nan=False) if arguments.json else as_text(report))
+    print(json.dumps(finite(report), ensure_ascii=False, allow_nan=False) if arguments.json else
+          as_text(report, max(_LEAST_COLUMNS, shutil.get_terminal_size().columns)))
     return 0
 
 
-def as_text(report: dict[str, Any]) -> str:
-    """The report for people: of one run or two a score a line, with its interval; of more, a run a line."""
+def as_text(report: dict[str, Any], width: int) -> str:
+    """The report for people: of one run or two a score a line, with its interval; of more, a run a line. What does not
+    fit into `width` columns is told in more lines."""
     from pellucid.evaluate import comparison_text
 
     if len(report["runs"]) > 2:
-        return "\n".join([*comparison_text.table(report), "", *comparison_text.keys_of(report)])
-    lines = [line for run in report["runs"] for line in _whole(run)]
+        return "\n".join([*comparison_text.table(report, width), "", *comparison_text.keys_of(report, width)])
+    lines = [line for run in report["runs"] for line in _whole(run, width)]
     for detail in report["differences"]:
-        lines += ["", *comparison_text.compared(detail, report["comparison"]), "", *comparison_text.keys_of(report)]
+        lines += ["", *comparison_text.compared(detail, report["comparison"], width), "",
+                  *comparison_text.keys_of(report, width)]
     return "\n".join(lines)
 
 
-def _whole(run: dict[str, Any]) -> list[str]:
+def _whole(run: dict[str, Any], width: int) -> list[str]:
     """All that is told of one run."""
     from pellucid.evaluate import reading_text
     from pellucid.evaluate.translation import LOWERCASE
 
     of_sources = f" of {run['sources']:,} sources" if run["sources"] < run["n"] else ""
     lines = [f"{run['run']}  {run['split']}, {run['n']:,} examples{of_sources}"]
-    lines += reading_text.beside(run) if "index" in run else _scores(run)
+    lines += reading_text.beside(run, width) if "index" in run else _scores(run, width)
     if "confusion" in run:
-        import numpy as np
-
-        from pellucid.cli.passages import plain
-        from pellucid.evaluate.classification import confusion_text
-
-        lines.append(confusion_text(np.asarray(run["confusion"]), list(map(plain, run["labels"]))))
+        lines += _confusion(run, width)
     elif "answered" in run:
-        told = f"  answered        {run['answered']:,} of {run['n']:,} questions"
-        lines += [] if "index" in run else [told]
+        lines += [] if "index" in run else [_noted("answered", f"{run['answered']:,} of {run['n']:,} questions", width)]
     else:
-        lines.append(f"  unknown tokens  {100 * run['unknown_share']:.2f} % of the references'")
+        search = run["search"]
+        lines.append(_noted("unknown tokens", f"{100 * run['unknown_share']:.2f} % of the references'", width))
         if run["stripped_share"] > 0:
-            lines.append(f"  punctuation     {100 * run['stripped_share']:.2f} % of the references' characters, which "
-                         "this run cannot write;\n                  scores of its outputs charge it for them")
-        lines.append(_searched(run["search"]))
+            lines.append(_noted("punctuation", f"{100 * run['stripped_share']:.2f} % of the references' characters, "
+                                "which this run cannot write; scores of its outputs charge it for them", width))
+        lines.append(_noted("search errors", f"{search['search_errors']:,} of {search['n']:,} outputs "
+                            f"({100 * search['share']:.1f} %) are less probable than the reference; model errors "
+                            f"{search['model_errors']:,}, exact {search['exact']:,}", width))
     lines.append("  signatures")
     other = "" if run.get("case") == "lowercase" else LOWERCASE  # the column beside, otherwise alike
     hidden = {name.removesuffix(LOWERCASE) + other for name in run["signatures"] if name.endswith(LOWERCASE)}
@@ -112,7 +118,7 @@ def _whole(run: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _scores(run: dict[str, Any]) -> Iterator[str]:
+def _scores(run: dict[str, Any], width: int) -> Iterator[str]:
     """A score a line; where regarding letter case makes a difference, both ways, the run's own first."""
     from pellucid.evaluate.comparison_text import told
     from pellucid.evaluate.translation import LOWERCASE
@@ -123,21 +129,38 @@ def _scores(run: dict[str, Any]) -> Iterator[str]:
     cased = [pair for pair in pairs if len(pair) == 2]
     titles = ["lower-cased" if suffix else "cased" for suffix in suffixes]
     differ = any(run[first] != run[second] for first, second in cased)
+    same = f" (the same {titles[1]})" if cased and not differ else ""
     if differ:
-        yield f"  {'':<18}" + " ".join(f"{title:>12}   {'95 % interval':<16}" for title in titles).rstrip()
+        lines = [f"  {'':<18}" + "".join(f"{title:>11}   {'95 % interval':<16}" for title in titles).rstrip()]
     else:
-        yield (f"  {'':<18}{titles[0]:>12}   95 % interval (the same {titles[1]})" if cased else
-               f"  {'':<30}   95 % interval")
+        lines = [f"  {'':<18}{titles[0] if cased else '':>11}   95 % interval{same}"]
+    records = [("95 % intervals in brackets", [same.strip()] if same else [])]
     for pair in pairs:
-        cells = []
-        for name in pair if differ else pair[:1]:
-            score, low, high = (told(name, value) for value in (run[name], *run["interval"][name]))
-            cells.append(f"{score:>12}   " + f"{low} to {high}".ljust(16))
-        yield f"  {pair[0].removesuffix(LOWERCASE):<18}" + " ".join(cells).rstrip()
+        cells, parts, name = list[str](), list[str](), pair[0].removesuffix(LOWERCASE)
+        for one, title in zip(pair if differ else pair[:1], titles, strict=False):
+            score, low, high = (told(one, value) for value in (run[one], *run["interval"][one]))
+            cells.append(f"{score:>11}   " + f"{low} to {high}".ljust(16))
+            parts.append(f"{title + ' ' if differ and len(pair) == 2 else ''}{score} ({low} to {high})")
+        lines.append(f"  {name:<18}" + "".join(cells).rstrip())
+        records.append((name, parts))
+    yield from fitted(lines, records, width)
 
 
-def _searched(search: dict[str, Any]) -> str:
-    """Whose fault the wrong outputs are."""
-    return (f"  search errors   {search['search_errors']:,} of {search['n']:,} outputs ({100 * search['share']:.1f} %) "
-            f"are less probable\n                  than the reference; model errors {search['model_errors']:,}, "
-            f"exact {search['exact']:,}")
+def _confusion(run: dict[str, Any], width: int) -> Iterator[str]:
+    """The table of true and predicted labels; where it is too wide, what each true one was taken for."""
+    import numpy as np
+
+    from pellucid.cli.passages import plain
+    from pellucid.evaluate.classification import confusion_text
+
+    labels = list(map(plain, run["labels"]))
+    records = [(f"true {label}, predicted", [f"{other} {count:,}" for other, count in zip(labels, row, strict=True)
+                                             if count])
+               for label, row in zip(labels, run["confusion"], strict=True) if any(row)]
+    yield from fitted(confusion_text(np.asarray(run["confusion"]), labels).split("\n"), records, width)
+
+
+def _noted(name: str, text: str, width: int) -> str:
+    """A line beside the scores, or as many as it needs."""
+    return textwrap.fill(text, min(width, _MOST_COLUMNS), initial_indent=f"  {name:<15} ",
+                         subsequent_indent=" " * 18)

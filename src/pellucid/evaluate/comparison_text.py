@@ -1,4 +1,5 @@
-"""How runs compare, for a terminal of 80 columns: keys in which they differ, one table of many, two side by side."""
+"""How runs compare, for a terminal: keys in which they differ, one table of many, two side by side; where it has fewer
+than 80 columns, each row of a table as lines below each other."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -6,7 +7,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from pellucid.evaluate.translation import LOWERCASE
-from pellucid.language import shortened
+from pellucid.language import fitted, shortened
 
 COLUMNS = ("a - b: the difference, above 0 where a's score is higher, with its 95 % interval. p: how often chance "
            "alone would make one as large between equal runs, by drawing the sources anew (boot: paired bootstrap), "
@@ -14,8 +15,8 @@ COLUMNS = ("a - b: the difference, above 0 where a's score is higher, with its 9
            "for the number of pairs, of the one score that was chosen before; exploratory: a score beside it, whose p "
            "is not corrected.")
 _SHOWN = 5  # sentences on the terminal
-_SENTENCE = 65  # characters of a sentence there
-_WIDTH = 78
+_BESIDE = 15  # columns that are not the sentence's there
+_MOST = 78  # columns of a sentence of ours
 _LONG = 1e6  # what is as large is told by its power of ten: a perplexity's bound has no end
 _VALUE = 24  # characters of a key's value
 
@@ -34,7 +35,7 @@ def told(name: str, value: float | None) -> str:
     return f"{value:.{4 if name == 'nats_per_character' else 2}{'f' if abs(value) < _LONG else 'e'}}"
 
 
-def keys_of(report: Report) -> Iterator[str]:
+def keys_of(report: Report, width: int) -> Iterator[str]:
     """The keys of the configuration in which the runs differ, and who has what."""
     names = letters(len(report["runs"]))
     if not report["keys"]:
@@ -46,7 +47,8 @@ def keys_of(report: Report) -> Iterator[str]:
         for name, value in zip(names, row["values"], strict=True):
             holders.setdefault(_value(value), []).append(name)
         text = "; ".join(f"{', '.join(own)}: {value}" for value, own in holders.items())
-        yield from textwrap.wrap(f"{row['key']}  {text}", _WIDTH, initial_indent="  ", subsequent_indent="      ")
+        yield from textwrap.wrap(f"{row['key']}  {text}", min(_MOST, width), initial_indent="  ",
+                                 subsequent_indent="      ")
 
 
 def _value(value: Any) -> str:
@@ -54,7 +56,7 @@ def _value(value: Any) -> str:
     return text if len(text) <= _VALUE else "…" + text[1 - _VALUE:]
 
 
-def table(report: Report) -> Iterator[str]:
+def table(report: Report, width: int) -> Iterator[str]:
     """Many runs as one table: the chosen score with its interval, what else compares all of them, and every two."""
     runs, rows = report["runs"], report["comparison"]
     names, pairs = letters(len(runs)), len(report["differences"])
@@ -66,21 +68,26 @@ def table(report: Report) -> Iterator[str]:
     yield f"{runs[0]['split']}, {runs[0]['n']:,} examples{case}"
     yield from (f"  {name}  {run['run']}" for name, run in zip(names, runs, strict=True))
     yield ""
-    yield (f"  {'':<3}{_plain(chosen):>10}   {'95 % interval':<18}"
-           + "".join(f"{_plain(score):>{width}}" for score, width in zip(others, widths, strict=True)))
+    lines = [f"  {'':<3}{_plain(chosen):>10}   {'95 % interval':<18}"
+             + "".join(f"{_plain(score):>{room}}" for score, room in zip(others, widths, strict=True))]
+    records = list[tuple[str, list[str]]]()
     for name, run in zip(names, runs, strict=True):
-        low, high = (told(chosen, bound) for bound in run["interval"][chosen])
-        yield (f"  {name:<3}{told(chosen, run[chosen]):>10}   " + f"{low} to {high}".ljust(18)
-               + "".join(f"{told(score, run[score]):>{width}}" for score, width in zip(others, widths, strict=True)))
+        interval = " to ".join(told(chosen, bound) for bound in run["interval"][chosen])
+        more = [told(score, run[score]) for score in others]
+        lines.append(f"  {name:<3}{told(chosen, run[chosen]):>10}   {interval:<18}"
+                     + "".join(f"{value:>{room}}" for value, room in zip(more, widths, strict=True)))
+        records.append((name, [f"{_plain(chosen)} {told(chosen, run[chosen])}", f"({interval})",
+                               *(f"{_plain(score)} {value}" for score, value in zip(others, more, strict=True))]))
+    yield from fitted(lines, records, width)
     yield f"\n  {_plain(chosen)}, every two"
-    yield from _head()
     by_run = {run["run"]: name for name, run in zip(names, runs, strict=True)}
-    yield from (_row(f"{by_run[row['a']]} - {by_run[row['b']]}", row) for row in rows if row["score"] == chosen)
-    yield from _wrapped(COLUMNS)
+    yield from _tests([(f"{by_run[row['a']]} - {by_run[row['b']]}", row) for row in rows if row["score"] == chosen],
+                      width)
+    yield from _wrapped(COLUMNS, width)
     split, first = runs[0]["split"], runs[0]["run"]
     yield from _wrapped(f"Each run's scores with intervals and signatures are in its evaluation/{split}.json; every "
                         "two runs by length, by word frequency and by sentence in "
-                        f"{first}/evaluation/{split}-comparison.md.")
+                        f"{first}/evaluation/{split}-comparison.md.", width)
 
 
 def _plain(score: str) -> str:
@@ -88,48 +95,63 @@ def _plain(score: str) -> str:
     return "nats/char" if name == "nats_per_character" else name
 
 
-def _head() -> Iterator[str]:
-    yield f"  {'':<18}{'a - b':>8}   {'95 % interval':<17}{'p boot':>8}{'p random':>10}{'p Holm':>13}"
+def _tests(rows: Sequence[tuple[str, dict[str, Any]]], width: int) -> Iterator[str]:
+    """Differences with what both tests say of them, each under its name."""
+    lines = [f"  {'':<18}{'a - b':>8}   {'95 % interval':<17}{'p boot':>8}{'p random':>10}{'p Holm':>13}"]
+    records = list[tuple[str, list[str]]]()
+    for name, row in rows:
+        low, high = row["interval"]
+        places = 3 if row["score"] == "nats_per_character" else 2
+        interval = f"{low:+.{places}f} to {high:+.{places}f}"
+        holm = "exploratory" if row["p_holm"] is None else f"{row['p_holm']:.4f}"
+        lines.append(f"  {name:<18}{row['difference']:>+8.{places}f}   {interval:<17}"
+                     f"{row['p']:>8.4f}{row['p_randomisation']:>10.4f}{holm:>13}")
+        records.append((name, [f"a - b {row['difference']:+.{places}f}", f"({interval})", f"p boot {row['p']:.4f}",
+                               f"p random {row['p_randomisation']:.4f}",
+                               holm if row["p_holm"] is None else f"p Holm {holm}"]))
+    yield from fitted(lines, records, width)
 
 
-def _row(name: str, row: dict[str, Any]) -> str:
-    low, high = row["interval"]
-    places = 3 if row["score"] == "nats_per_character" else 2
-    holm = "exploratory" if row["p_holm"] is None else f"{row['p_holm']:.4f}"
-    return (f"  {name:<18}{row['difference']:>+8.{places}f}   " + f"{low:+.{places}f} to {high:+.{places}f}".ljust(17)
-            + f"{row['p']:>8.4f}{row['p_randomisation']:>10.4f}{holm:>13}")
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    yield from (f"  {line}" for line in textwrap.wrap(text, min(_MOST, width - 2)))
 
 
-def _wrapped(text: str) -> Iterator[str]:
-    yield from (f"  {line}" for line in textwrap.wrap(text, _WIDTH))
-
-
-def compared(detail: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+def compared(detail: dict[str, Any], rows: Sequence[dict[str, Any]], width: int) -> Iterator[str]:
     """Two runs beside each other."""
     yield f"a = {detail['a']}\nb = {detail['b']}\n"
-    yield from _head()
-    yield from (_row(row["score"], row) for row in rows if (row["a"], row["b"]) == (detail["a"], detail["b"]))
-    yield from _wrapped(COLUMNS)
-    yield from (line for note in detail["notes"] for line in _wrapped(note))
+    yield from _tests([(row["score"], row) for row in rows if (row["a"], row["b"]) == (detail["a"], detail["b"])],
+                      width)
+    yield from _wrapped(COLUMNS, width)
+    yield from (line for note in detail["notes"] for line in _wrapped(note, width))
     for title, key in ((f"{detail['score']} by length", "by_length"), ("F1 of words", "by_frequency")):
-        groups = detail.get(key)
-        if groups:
+        if detail.get(key):
             where = f", by how often in {detail['frequency_in']}" if key == "by_frequency" else ""
-            yield f"\n  {title}{where}"
-            yield f"  {'':<20}{'n':>8}{'a':>8}{'b':>8}{'a - b':>9}   95 % interval"
-            for g in groups:
-                low, high = g["interval"]
-                yield (f"  {g['group']:<20}{g['n']:>8,}{g['a']:>8.2f}{g['b']:>8.2f}{g['difference']:>+9.2f}   "
-                       f"{low:+.2f} to {high:+.2f}")
-    yield from _sentences(detail)
+            yield ""
+            yield from _wrapped(title + where, width)
+            yield from _groups(detail[key], width)
+    yield from _sentences(detail, width)
 
 
-def _sentences(detail: dict[str, Any]) -> Iterator[str]:
+def _groups(groups: Sequence[dict[str, Any]], width: int) -> Iterator[str]:
+    """A score of both runs on some of the sentences or words."""
+    lines = [f"  {'':<20}{'n':>8}{'a':>8}{'b':>8}{'a - b':>9}   95 % interval"]
+    records = list[tuple[str, list[str]]]()
+    for g in groups:
+        interval = f"{g['interval'][0]:+.2f} to {g['interval'][1]:+.2f}"
+        lines.append(f"  {g['group']:<20}{g['n']:>8,}{g['a']:>8.2f}{g['b']:>8.2f}{g['difference']:>+9.2f}   {interval}")
+        records.append((g["group"], [f"n {g['n']:,}", f"a {g['a']:.2f}", f"b {g['b']:.2f}",
+                                     f"a - b {g['difference']:+.2f}", f"({interval})"]))
+    yield from fitted(lines, records, width)
+
+
+def _sentences(detail: dict[str, Any], width: int) -> Iterator[str]:
     sentences = detail["sentences"][:_SHOWN]
     if sentences:
         count = len(detail["sentences"])
-        yield f"\n  The sentences that differ most, by {detail['sentences_by']} ({count} are in evaluation/ of a)"
+        yield ""
+        yield from _wrapped(f"The sentences that differ most, by {detail['sentences_by']} ({count} are in evaluation/ "
+                            "of a)", width)
     for one in sentences:
         yield f"  line {one['line']:,}: a {one['a']:.1f}, b {one['b']:.1f}"
         for name, key in (("source", "source"), ("reference", "reference"), ("a", "output_a"), ("b", "output_b")):
-            yield f"    {name:<10} {shortened(' '.join(one[key].split()), _SENTENCE)}"
+            yield f"    {name:<10} {shortened(' '.join(one[key].split()), min(_MOST + 2, width) - _BESIDE)}"
