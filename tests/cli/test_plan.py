@@ -68,15 +68,18 @@ def test_a_classifier_is_planned(cli: Any, tiny_classifier: Path) -> None:
     assert "cache" not in found["memory"]["decoding"]["held_by"]
 
 
-def test_people_read_it(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_people_read_it(cli: Any, tiny: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setattr("pellucid.plan.calibration.SECONDS", 0.1)
     text = cli("plan", tiny, "--memory", "64GiB").out
     assert "Peak memory of training" in text
     assert "tokens a second, here" in text
     assert "In 64.00 GiB\n  train.batch_sentences 16 fits\n" in text
-    assert "the largest tried that fits: --train.batch_sentences 256" in text
-    assert max(map(len, text.splitlines())) <= 60
+    assert "the largest tried that fits: --train.batch_sentences 256" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= width
+    assert ("█" in text) == (width == 80)
+    assert width > 40 or "…" not in text
 
 
 def test_a_busy_machine_is_told(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,15 +132,16 @@ def test_a_world_adds_up(cli: Any, tiny: Path) -> None:
     assert "256 hosts of 4 ranks, each of which sends 12.5 GB/s to others" in many["assumed"]
 
 
-def test_people_read_of_a_world(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
+@pytest.mark.parametrize("width", [40, 60])
+def test_people_read_of_a_world(cli: Any, tiny: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     for module in ("calibration", "pace"):
         monkeypatch.setattr(f"pellucid.plan.{module}.SECONDS", 0.1)
     text = cli("plan", tiny, "--world", "3", "--train.accumulate", "3", "--per-host", "2").out
-    measured, assumed = text.index("Measured here, 2 ranks of one thread at once"), text.index("Assumed of the world")
+    measured, assumed = text.index("Measured here, 2 ranks of one thread"), text.index("Assumed of the world")
     assert text.index("A world of 3 ranks (DDP, 2 a host)") < text.index("strong efficiency") < measured < assumed
     assert "2 hosts of 2 ranks" in text
-    assert max(map(len, text.splitlines())) <= 60
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_mistakes_about_a_world(cli: Any, tiny: Path) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pellucid.plan.fit import Fit
     from pellucid.plan.plan import Plan
 
+_WIDE = 60  # columns from which each row has room on a line
+
 
 @dataclass
 class PlanCommand:
@@ -62,7 +64,7 @@ def main(program: str, words: Sequence[str]) -> int:
     world = (None if arguments.world is None else
              Asked(arguments.world, arguments.gpu, network, arguments.per_host))
 
-    width = max(60, min(80, shutil.get_terminal_size().columns))
+    width = max(40, min(80, shutil.get_terminal_size().columns))
     with Reporter() as reporter:
         made = plan(config, memory, not arguments.no_calibration, reporter.progress, world)
     print(json.dumps(as_json(made), ensure_ascii=False) if arguments.json else "\n".join(as_lines(made, width)))
@@ -77,20 +79,28 @@ def _check_world(arguments: PlanCommand) -> None:
 
 
 def as_lines(plan: Plan, width: int) -> Iterator[str]:
-    """The plan for people, in lines of at most `width` characters (60 or more)."""
+    """The plan for people, in lines of at most `width` characters (40 or more)."""
     from pellucid.cli.plan_world import world_lines
     from pellucid.doctor.busy import BUSY
 
     def row(name: str, value: str, share: float | None = None) -> str:
+        told = "" if share is None else f"{100 * share:5.1f} %"
+        if width < _WIDE:
+            room = width - 21
+            first = textwrap.fill(f"  {name}", width) + f"\n  {'':<{room}}" if len(name) > room else f"  {name:<{room}}"
+            return f"{first} {value:>10} {told}".rstrip()
         room = min(35, width - 26)
-        told = "" if share is None else f"{100 * share:5.1f} %  {'█' * round((width - room - 27) * share)}"
-        return f"  {shortened(name, room):<{room}} {value:>13}  {told}".rstrip()
+        drawn = "" if share is None else "█" * round((width - room - 27) * share)
+        return f"  {shortened(name, room):<{room}} {value:>13}  {told}  {drawn}".rstrip()
+
+    def titled(text: str) -> str:
+        return "\n" + textwrap.fill(text, width)
 
     def said(text: str) -> str:
         return textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ")
 
     def memory(name: str, holdings: dict[str, int]) -> Iterator[str]:
-        yield f"\nPeak memory of {name}"
+        yield titled(f"Peak memory of {name}")
         for holder, size in sorted(holdings.items(), key=lambda item: -item[1]):
             yield row(holder, in_words(size), size / sum(holdings.values()))
         yield row("all", in_words(sum(holdings.values())))
@@ -128,7 +138,7 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     if plan.fit is not None:
         yield from _fit_lines(plan, plan.fit, said)
     if plan.ranks is not None:
-        yield from world_lines(plan.ranks, row, said)
+        yield from world_lines(plan.ranks, row, said, titled)
     if plan.assumptions:
         yield "\nAssumed"
         yield from map(said, plan.assumptions)

@@ -14,10 +14,10 @@ Row = Callable[..., str]  # a name, a value, and a share that is drawn
 Said = Callable[[str], str]
 
 
-def world_lines(ranks: Ranks, row: Row, said: Said) -> Iterator[str]:
+def world_lines(ranks: Ranks, row: Row, said: Said, titled: Said) -> Iterator[str]:
     """What was predicted, what was measured for it, and what is assumed."""
     engine = "DDP" if ranks.shard == 1 else f"FSDP2 over {ranks.shard}"
-    yield f"\nA world of {ranks.asked.size:,} ranks ({engine}, {ranks.asked.per_host} a host)"
+    yield titled(f"A world of {ranks.asked.size:,} ranks ({engine}, {ranks.asked.per_host} a host)")
     yield from _predicted(ranks, row)
     yield row("micro-batches an update, of a rank", f"{ranks.accumulate // ranks.asked.size:,}")
     yield row("waiting for the dearest, as dealt", f"{100 * ranks.idle:.1f} %")
@@ -26,7 +26,7 @@ def world_lines(ranks: Ranks, row: Row, said: Said) -> Iterator[str]:
     yield row("memory of a rank", in_words(ranks.memory))
     for holder, size in sorted(ranks.holdings.items(), key=lambda item: -item[1]):
         yield row(f"  {holder}", in_words(size), size / ranks.memory)
-    yield from _measured(ranks, row)
+    yield from _measured(ranks, row, titled)
     yield "\nAssumed of the world"
     yield from map(said, ranks.assumed)
 
@@ -45,12 +45,12 @@ def _predicted(ranks: Ranks, row: Row) -> Iterator[str]:
     yield row("weak efficiency", f"{100 * ranks.weak:.0f} %")
 
 
-def _measured(ranks: Ranks, row: Row) -> Iterator[str]:
+def _measured(ranks: Ranks, row: Row, titled: Said) -> Iterator[str]:
     """What is true of this machine."""
     pace = ranks.pace
     if pace is None or not pace.ranks:
         return
-    yield f"\nMeasured here, {pace.ranks} rank{'s' * (pace.ranks > 1)} of one thread at once"
+    yield titled(f"Measured here, {pace.ranks} rank{'s' * (pace.ranks > 1)} of one thread at once")
     mean = pace.batch + pace.place * ranks.tokens / ranks.accumulate
     yield row("a micro-batch", f"{mean:.3g} s")
     yield row("an optimizer's step", f"{pace.step:.3g} s")
