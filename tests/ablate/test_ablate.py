@@ -61,6 +61,7 @@ def test_a_dry_run_shows_the_grid_and_keeps_nothing(study: Make, tmp_path: Path,
     assert main(["ablate", "toy.yaml", "--dry-run"]) == 0
     said = capsys.readouterr()
     assert "4 cells × 3 seeds = 12 runs" in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
     assert "smallest effects found four times in five" in said.out
     assert "  test.exact: −" in said.out
     assert [path.name for path in tmp_path.iterdir()] == ["toy.yaml"]
@@ -68,6 +69,11 @@ def test_a_dry_run_shows_the_grid_and_keeps_nothing(study: Make, tmp_path: Path,
     said = capsys.readouterr()
     assert f"--jobs {cores()}: runs that share a core" in said.err
     assert f"= 12 runs, {cores()} at once" in said.out
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main(["ablate", "toy.yaml", "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert max(map(len, said.out.splitlines())) <= 40
+    assert f"\n      {wide:,} parameters  20 updates\n" in said.out
 
 
 def test_a_budget_of_tokens_or_minutes_becomes_steps_once(study: Make, tmp_path: Path,

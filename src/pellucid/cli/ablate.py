@@ -2,7 +2,9 @@
 
 import json
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +14,9 @@ from pellucid import own
 from pellucid.cli.arguments import parse_with_overrides
 from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
+from pellucid.language import columns, fitted
+
+_MOST_COLUMNS = 80  # of a sentence of ours
 
 
 @dataclass
@@ -60,7 +65,8 @@ def main(program: str, words: Sequence[str]) -> int:
     if arguments.dry_run:
         with reporter:
             report = dry_run(study, jobs, reporter, out)
-        print(json.dumps(report, ensure_ascii=False) if arguments.json else _grid(report))
+        print(json.dumps(report, ensure_ascii=False) if arguments.json else
+              _grid(report, shutil.get_terminal_size().columns))
         return 0
     command = shlex.join([*program.split(), *words, *own.words()])
     try:
@@ -99,22 +105,30 @@ def _list(as_json: bool) -> None:
     print("\npellucid ablate NAME runs one; pellucid ablate NAME --dry-run shows its cells and what they cost")
 
 
-def _grid(report: dict[str, Any]) -> str:
+def _grid(report: dict[str, Any], width: int) -> str:
+    """What a dry run found, for people."""
     from pellucid.ablate.power import Smallest
     from pellucid.ablate.tables import either
     from pellucid.train.journal import duration
 
-    width = max(len(row["cell"]) for row in report["cells"]) + 2
-    lines = [f"{'cell':<{width}}{'parameters':>12}{'updates':>9}{'tokens':>13}  training, a run"]
-    lines += [f"{row['cell']:<{width}}{row['parameters']:>12,}{row['steps']:>9,}{row['tokens']:>13,}  "
-              f"{duration(row['seconds'])}" for row in report["cells"]]
+    def said(text: str) -> str:
+        return textwrap.fill(text, min(width, _MOST_COLUMNS), subsequent_indent="  ", break_on_hyphens=False)
+
+    room = max(columns(row["cell"]) for row in report["cells"]) + 2
+    lines, records = [f"{'cell':<{room}}{'parameters':>12}{'updates':>9}{'tokens':>13}  training, a run"], []
+    for row in report["cells"]:
+        cell, told = row["cell"], duration(row["seconds"])
+        lines.append(f"{cell}{' ' * (room - columns(cell))}{row['parameters']:>12,}{row['steps']:>9,}"
+                     f"{row['tokens']:>13,}  {told}")
+        records.append((cell, [f"{row['parameters']:,} parameters", f"{row['steps']:,} updates",
+                               f"{row['tokens']:,} tokens", f"{told} of training"]))
     summary = (f"{len(report['cells'])} cells × {len(report['seeds'])} seeds = {report['runs']} runs, "
                f"{report['at_once']} at once: about {duration(report['seconds'])} of training; validation, evaluation "
                "and the start of each process come on top")
     found = [Smallest(**each) for each in report["smallest_effects"]]
-    effects = [f"smallest effects found four times in five after Holm's correction, from "
-               f"{report['smallest_effects_from']}:"] if found else ["one seed, or one cell: nothing can be tested"]
-    effects += [f"  {each.metric}: {either(each)}"
-                + ("" if each.is_relative else f", from {each.baseline:.4g}") for each in found]
-    notes = [f"note: {text}" for text in report["notes"]]
-    return "\n".join([*lines, "", summary, "", *effects, *notes])
+    effects = [said("smallest effects found four times in five after Holm's correction, from "
+                    f"{report['smallest_effects_from']}:") if found else "one seed, or one cell: nothing can be tested"]
+    effects += [said(f"  {each.metric}: {either(each)}" + ("" if each.is_relative else f", from {each.baseline:.4g}"))
+                for each in found]
+    notes = [said(f"note: {text}") for text in report["notes"]]
+    return "\n".join([*fitted(lines, records, width), "", said(summary), "", *effects, *notes])
