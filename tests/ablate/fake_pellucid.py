@@ -39,6 +39,12 @@ def train(words: list[str]) -> int:
     if config.train.learning_rate == 8:
         print("pellucid: the disk is full\n  where: there", file=sys.stderr)
         return 74
+    if config.train.learning_rate == 7 and (out / "tried").exists():
+        raise ImportError("no module is left")
+    if config.train.learning_rate == 7:
+        (out / "tried").touch()
+        print("pellucid: the disk is full", file=sys.stderr)
+        return 74
     (out / "config.yaml").write_text(yaml.safe_dump(to_mapping(config)))
     (out / "environment.json").write_text(json.dumps({
         "pellucid": "0", "packages": {"torch": "0"}, "processor": "none", "precision": "fp32",

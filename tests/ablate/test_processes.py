@@ -166,6 +166,13 @@ def test_another_failure_stops_the_study_and_what_is_done_is_kept(study: Make, t
     assert "Not finished" in (out / "report.md").read_text()
 
 
+def test_a_failure_is_told_in_its_own_words_not_in_those_of_the_one_before(study: Make, tmp_path: Path) -> None:
+    made = study({"factors": {"train.learning_rate": [0.001, 7]}, "seeds": [1]})
+    for words in ("failed: the disk is full", "failed: ImportError: no module is left"):
+        with pytest.raises(UserError, match=words):
+            run(made, tmp_path / "out")
+
+
 def test_a_signal_stops_and_the_same_call_goes_on(study: Make, tmp_path: Path) -> None:
     out = tmp_path / "out"
     long = study({**TWO, "budget": {"steps": 200}})

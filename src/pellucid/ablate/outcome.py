@@ -142,8 +142,9 @@ def evaluated_scores(output: str) -> Scores:
 
 
 def last_screen(log: str) -> str:
-    """What a command line said last before it stopped: from "pellucid: " on."""
-    return log[log.rfind("pellucid: "):].removeprefix("pellucid: ").strip()
+    """What a command line said last before it stopped: from "pellucid: " on, or the last line of what is not ours."""
+    _, ours, screen = log.strip().rpartition("pellucid: ")
+    return screen if ours else screen.rpartition("\n")[2]
 
 
 def divergence(log: str) -> Divergence:

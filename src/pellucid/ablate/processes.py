@@ -51,12 +51,13 @@ class Stopped(Exception):
 
 @dataclass
 class Active:
-    """A stage under way."""
+    """A stage under way; in its run's log, what it says stands from `told` on."""
 
     planned: Planned
     stage: str
     process: subprocess.Popen[bytes]
     output: IO[bytes]
+    told: int
     began: float
 
     @property
@@ -115,11 +116,12 @@ class Pool:
         make_folder(planned.log.parent)
         output = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
         with planned.log.open("ab") as log:
+            told = log.tell()
             process = subprocess.Popen(
                 [*PROGRAM, *planned.commands[stage][1:]], stdin=subprocess.DEVNULL, stdout=output,
                 stderr=log, start_new_session=True, preexec_fn=_die_with(os.getpid()),
                 env={"OMP_NUM_THREADS": str(self.threads), **os.environ})
-        self.active.append(Active(planned, stage, process, output, time.monotonic()))
+        self.active.append(Active(planned, stage, process, output, told, time.monotonic()))
 
     def _finish(self, active: Active) -> None:
         """Notes what a stage came to, and begins the run's next one."""
@@ -130,10 +132,11 @@ class Pool:
             told = output.read().decode()
         before = self.outcomes[planned.outcome]
         outcome = replace(before, seconds={**before.seconds, stage: round(active.elapsed, 1)})
+        log = planned.log.read_bytes()[active.told:].decode("utf-8", "replace")
         if code == NumericalError.exit_code and stage == "train":
-            outcome = replace(outcome, diverged=divergence(planned.log.read_text(encoding="utf-8")))
+            outcome = replace(outcome, diverged=divergence(log))
         elif code != 0:
-            raise _failure(planned, code)
+            raise _failure(planned, code, log)
         elif stage == "train":
             _check_config(planned)
             _check_data(planned, [(run, self.outcomes[run.outcome]) for run in self.runs
@@ -250,9 +253,9 @@ def _check_data(planned: Planned, others: Sequence[tuple[Planned, Outcome]]) -> 
             return
 
 
-def _failure(planned: Planned, code: int) -> UserError:
+def _failure(planned: Planned, code: int, log: str) -> UserError:
     """The error of a process that failed, with its own words and exit code."""
-    screen = last_screen(planned.log.read_text(encoding="utf-8"))
+    screen = last_screen(log) or f"exit code {code}, without a word"
     if code < 0:
         screen = f"ended by {signal.Signals(-code).name}" + (", out of memory perhaps" if code == -9 else "")
     error = UserError(f"the run {planned.name} failed: {screen}", where=str(planned.log),
