@@ -8,6 +8,7 @@ import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pellucid.cli.arguments import parse_with_overrides, read_config
@@ -83,15 +84,7 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     from pellucid.cli.plan_world import world_lines
     from pellucid.doctor.busy import BUSY
 
-    def row(name: str, value: str, share: float | None = None) -> str:
-        told = "" if share is None else f"{100 * share:5.1f} %"
-        if width < _WIDE:
-            room = width - 21
-            first = textwrap.fill(f"  {name}", width) + f"\n  {'':<{room}}" if len(name) > room else f"  {name:<{room}}"
-            return f"{first} {value:>10} {told}".rstrip()
-        room = min(35, width - 26)
-        drawn = "" if share is None else "█" * round((width - room - 27) * share)
-        return f"  {shortened(name, room):<{room}} {value:>13}  {told}  {drawn}".rstrip()
+    row = partial(_row, width)
 
     def titled(text: str) -> str:
         return "\n" + textwrap.fill(text, width)
@@ -145,6 +138,18 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     if plan.notes:
         yield "\nNotes"
         yield from map(said, plan.notes)
+
+
+def _row(width: int, name: str, value: str, share: float | None = None) -> str:
+    """A name, its value, and the share that it is of all; a name that leaves too little room stands above them."""
+    told = "" if share is None else f"{100 * share:5.1f} %"
+    if width < _WIDE:
+        room = width - 21
+        first = textwrap.fill(f"  {name}", width) + f"\n  {'':<{room}}" if len(name) > room else f"  {name:<{room}}"
+        return f"{first} {value:>10} {told}".rstrip()
+    room = min(35, width - 26)
+    drawn = "" if share is None else "█" * round((width - room - 27) * share)
+    return f"  {shortened(name, room):<{room}} {value:>13}  {told}  {drawn}".rstrip()
 
 
 def _fit_lines(plan: Plan, fit: Fit, said: Callable[[str], str]) -> Iterator[str]:
