@@ -64,6 +64,11 @@ def test_the_average_is_that_of_the_last_milestones_and_no_interruption_enters(t
     assert names - {best} == {*milestones, "average"} - {best}
 
 
+def test_there_is_no_average_of_one(tmp_path: Path, tiny: Any, train_through: Any) -> None:
+    assert train_through(tiny(train={"steps": 3}), tmp_path)["best"] == "step-00000003"
+    assert not (tmp_path / "checkpoints" / "average").exists()
+
+
 def test_the_best_of_average_and_checkpoints_is_pointed_to_with_its_own_score(tmp_path: Path, tiny: Any,
                                                                             train_through: Any) -> None:
     for number, over in enumerate(({}, {"learning_rate": 0.3, "schedule": "constant"}, {"ema_decay": 0.9},

@@ -17,11 +17,11 @@ from torch import nn
 
 from pellucid.config import ModelConfig, TrainConfig
 from pellucid.errors import CheckpointError, OutputError
-from pellucid.files import MANIFEST, read_json, write_folder, write_json
+from pellucid.files import MANIFEST, read_json, sha256, write_folder, write_json
 from pellucid.model.build import build
 from pellucid.runs.checkpoint import load_weights, weights_of
 from pellucid.train.averaging import MovingAverage
-from pellucid.train.checkpoint import Progress, load_checkpoint, save_checkpoint
+from pellucid.train.checkpoint import CheckpointStore, Progress, load_checkpoint, save_checkpoint
 from pellucid.train.optimizer import make_optimizer, optimizer_state, set_learning_rate
 
 SMALL = ModelConfig(d_model=4, n_heads=1, d_ff=4, encoder_layers=1, decoder_layers=1)
@@ -240,6 +240,23 @@ def test_a_checkpoint_that_does_not_fit_leaves_everything_as_it_was(name: str, c
     after = everything()
     assert before.keys() == after.keys()
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+
+
+def test_weights_that_are_used_or_averaged_are_looked_at_whatever_is_remembered_of_them(
+        whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk may lose a bit of a file that nobody has touched."""
+    copy = tmp_path / "checkpoints" / whole.name
+    shutil.copytree(whole, copy)
+    weights = copy / "model.safetensors"
+    known = {weights: sha256(weights)}
+    monkeypatch.setattr("pellucid.files.remembered_sha256", known.__getitem__)
+    assert CheckpointStore(tmp_path, 1, lambda step: True).whole_milestones(print) == [copy]
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\xff")
+    told: list[str] = []
+    assert CheckpointStore(tmp_path, 1, lambda step: True).whole_milestones(told.append) == []
+    assert "is damaged" in told[0]
+    with pytest.raises(CheckpointError, match="is damaged"):
+        load_weights(parts()[0], copy)
 
 
 def test_a_refusal_of_the_system_is_told_as_such(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ def test_the_part_of_a_parameter(name: str, part: str) -> None:
 
 
 def two_parts() -> tuple[nn.ModuleDict, torch.optim.Optimizer]:
-    """a: weights (3, 4), gradient (6, 8); b: a weight of 0, gradient 2. Plain descent at rate 0.1."""
+    """a: weights (0.3, 0.4), gradient (6, 8); b: a weight of 0, gradient 2. Plain descent at rate 0.1."""
     model = nn.ModuleDict({"a": nn.Linear(2, 1, bias=False), "b": nn.Linear(1, 1, bias=False)})
     with torch.no_grad():
-        model["a"].weight.copy_(torch.tensor([[3.0, 4.0]]))
+        model["a"].weight.copy_(torch.tensor([[0.3, 0.4]]))
         model["b"].weight.zero_()
     model["a"].weight.grad = torch.tensor([[6.0, 8.0]])
     model["b"].weight.grad = torch.tensor([[2.0]])
@@ -36,7 +36,7 @@ def test_norms_and_ratios_by_hand() -> None:
     with watch(model, optimizer) as flow:
         optimizer.step()
     assert flow.gradient_norms == pytest.approx({"a": 10.0, "b": 2.0})
-    assert flow.update_ratios == pytest.approx({"a": 0.1 * 10 / 5})  # b had no length to compare with
+    assert flow.update_ratios == pytest.approx({"a": 0.1 * 10 / 0.5})  # b had no length to compare with
 
 
 def test_clipping_is_undone() -> None:

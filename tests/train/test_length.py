@@ -27,7 +27,7 @@ def events(out: Path, kind: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("keys", "short", "long"), [
     ({}, 6, 9),  # ends where a validation and a line are due
     ({}, 5, 9),  # and where neither is
-    ({"average_last": 3}, 7, 11),
+    ({"average_last": 3, "patience": 9}, 7, 11),
     ({"validate_every": 50}, 3, 6),  # the end of each is its one validation
     ({"ema_decay": 0.8, "schedule": "constant"}, 4, 8),
     ({"validate_every": None, "workers": 2}, 5, 40),
@@ -57,8 +57,8 @@ def test_a_better_end_that_was_not_due_does_not_stay_the_best(tmp_path: Path, ti
 
 def test_epochs_and_steps_are_extended_by_each_other(tmp_path: Path, tiny: Any, train_through: Through,
                                                      snapshot: Any) -> None:
-    train_through(tiny(train={"epochs": 1}), tmp_path / "run")
-    for config in (tiny(train={"epochs": 2}), tiny(train={"steps": 30})):
+    made = train_through(tiny(train={"epochs": 1}), tmp_path / "run")["step"]
+    for config in (tiny(train={"steps": made}), tiny(train={"epochs": 2}), tiny(train={"steps": 30})):
         train_through(config, tmp_path / "run")
     train_through(tiny(train={"steps": 30}), tmp_path / "whole")
     assert snapshot(tmp_path / "run") == snapshot(tmp_path / "whole")

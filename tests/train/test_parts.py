@@ -57,6 +57,7 @@ def test_parts_have_each_row_once_in_order_without_empty_columns_and_are_about_e
     ([9, 9, 9, 10, 10, 10], [[0, 1, 3], [2, 4, 5]]),  # 28 and 29 tokens, where neighbours have 27 and 30
     ([100] * 50 + [101] * 50, [list(range(50)), list(range(50, 100))]),
     ([10, 40, 20, 30], [[0, 1], [2, 3]]),
+    ([20, 20, 20, 10], [[0, 1], [2, 3]]),  # a row belongs where its middle lies
 ])
 def test_neighbours_stay_together_unless_that_is_uneven(lengths: list[int], expected: list[list[int]]) -> None:
     parts = divide(collate(numbered([(length - 1, 1) for length in lengths]), np.arange(len(lengths))), 2)

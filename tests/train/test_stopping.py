@@ -173,6 +173,15 @@ def test_the_loss_that_is_told_is_the_mean_since_the_line_before(start: Any, tmp
     assert shown == ["1.000", "1.500", "3.000", "3.500", "5.000", "5.500"]
 
 
+def test_the_epoch_that_is_told_is_that_of_the_last_batch(start: Any, tmp_path: Path) -> None:
+    """An update has two batches, and an epoch three."""
+    session = start([4.0, 1.0, 3.0])
+    session.learner.batches.per_epoch = 3
+    assert train_until_done(session)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines if line["event"] == "train"] == [2, 3, 4]
+
+
 def test_telling_changes_nothing_that_is_counted(start: Any) -> None:
     session = start([1.0])
     progress = session.learner.progress

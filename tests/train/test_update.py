@@ -26,7 +26,7 @@ from pellucid.train.loop import Spent, show_progress
 from pellucid.train.objective import batch_loss, passes, r_drop_loss, training_loss
 from pellucid.train.optimizer import make_optimizer
 from pellucid.train.parallel import Objective
-from pellucid.train.update import Learner, assess, update
+from pellucid.train.update import Learner, add_gradients, assess, update
 
 V = 9
 
@@ -157,6 +157,13 @@ def test_dropout_depends_on_the_seed_and_the_number_of_the_batch_alone(corpus: C
 
     assert losses(1, 0) == losses(1, 7)
     assert losses(1, 0) != losses(2, 0)
+
+
+def test_each_worker_draws_a_dropout_of_its_own_for_each_batch(corpus: Corpus, tiny: Callable[..., RunConfig]) -> None:
+    one = learner(tiny(model={"dropout": 0.5}), Given(corpus, [[0, 1, 2]]))
+    losses = [add_gradients(one, worker, {number: one.batches[number]}, tokens=1)[0].item()
+              for worker in range(3) for number in range(3)]
+    assert len(set(losses)) == 9
 
 
 def test_updates_take_the_batches_from_the_first_one_on(corpus: Corpus, tiny: Callable[..., RunConfig]) -> None:

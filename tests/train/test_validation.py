@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from pellucid.model.build import build
 from pellucid.model.classifier import Classifier
 from pellucid.runs.run import load
 from pellucid.train.averaging import MovingAverage
-from pellucid.train.validation import mean_loss, using
+from pellucid.train.validation import mean_loss, of_loss, using
 from pellucid.train.workers import Workers, can_fork
 
 forks = pytest.mark.skipif(not can_fork(), reason="processes are not forked here")
@@ -51,6 +52,11 @@ def in_plain_words(model: torch.nn.Module, corpus: Corpus) -> float:
         total += F.cross_entropy(logits, batch.target[0], reduction="sum").item()
         count += batch.target.numel()
     return total / count
+
+
+def test_perplexity_is_the_exponential_of_the_loss_and_finite() -> None:
+    assert of_loss(math.log(7.0)) == {"loss": math.log(7.0), "perplexity": pytest.approx(7.0)}
+    assert math.isfinite(of_loss(1e6)["perplexity"])
 
 
 @pytest.mark.parametrize("sentences", [1, 2, 4, 9])
