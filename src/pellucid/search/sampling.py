@@ -84,8 +84,6 @@ def _kept(log_p: Tensor, probabilities: Tensor, options: SearchOptions) -> tuple
     mass = cumulative[:, -1:] if options.top_k else torch.ones_like(cumulative[:, -1:])
     # The nucleus: a token is in while the probability before it is below p; the first always is.
     nucleus = (cumulative[:, :-1] < options.top_p * mass).sum(dim=1, keepdim=True)
-    if options.top_p == 1:
-        nucleus = torch.full_like(nucleus, cumulative.shape[1] - 1)
     return ids, cumulative, cumulative.gather(1, nucleus)
 
 
