@@ -120,6 +120,12 @@ def test_few_examples_are_an_even_number_for_two_workers(rows: int, is_even: boo
         assert sum(counts) == 1001
 
 
+def test_no_batch_is_left_empty_for_an_even_number() -> None:
+    """Twenty examples of one token are a batch, and so is each of three that have twenty."""
+    batches = Batches(corpus_of([(2, 1)] * 20 + [(2, 20)] * 3), 20, None, 1)
+    assert sorted(map(len, batches.examples(0))) == [1, 1, 1, 20]
+
+
 def test_a_number_of_examples_that_is_asked_for_is_kept() -> None:
     counts = [len(batch) for batch in Batches(corpus_of([(9, 10)] * 50), 1, 7, 1).examples(0)]
     assert sorted(counts) == [1, *[7] * 7]

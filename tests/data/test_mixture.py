@@ -60,6 +60,11 @@ def test_an_epoch_has_the_shares_that_the_weights_say(weights: list[tuple[int, f
                 first += count
 
 
+def test_sources_of_one_size_take_their_turns_apart() -> None:
+    rows = Mixed(corpus_of([(20, 0.5), (20, 0.5)]), seed=1).window(0, range(1))[1]
+    assert set(rows[rows < 20]) != set(rows[rows >= 20] - 20)
+
+
 def test_four_epochs_of_a_quarter_have_each_example_once() -> None:
     mixed = Mixed(corpus_of([(8, 0.25), (3, 2.0)]), seed=1)
     epochs = [mixed.window(epoch, range(1))[1] for epoch in range(4)]

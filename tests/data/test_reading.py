@@ -160,7 +160,7 @@ def test_the_span_of_an_answer_covers_its_characters(kind: str, text: str, limit
     span = span_in(row, units, answer)
     if span is None:
         return
-    place = 1 + len(question.ids[: limit // 2 - 1])
+    place, holders = 1 + len(question.ids[: limit // 2 - 1]), 0
     for begin, end in row.windows:
         assert row.ids[place] == EOS
         if place < span[0] <= place + end - begin:
@@ -168,7 +168,17 @@ def test_the_span_of_an_answer_covers_its_characters(kind: str, text: str, limit
             covered = text[units.extents[first][0] : units.extents[last][1]]
             assert answer.text.strip() in covered
             assert [units.ids[first], units.ids[last]] == [row.ids[span[0]], row.ids[span[1]]]
+            holders += 1
         place += 1 + end - begin
+    assert holders == 1
+
+
+def test_of_the_windows_that_hold_an_answer_the_one_counts_that_shows_most_around_it() -> None:
+    """Windows of the tokens 0 to 7 and 6 to 13: behind 6 there is one more in the first, before 7 one in the second."""
+    passage = Units(list(range(10, 24)), [(i, i + 1) for i in range(14)])
+    row = row_of(Units([5], [(0, 1)]), passage, 11)
+    assert row.windows == [(0, 8), (6, 14)]
+    assert [span_in(row, passage, Reference("x", start)) for start in (6, 7)] == [(9, 9), (13, 13)]
 
 
 def test_extents_are_in_order_and_hold_all_that_is_no_space() -> None:

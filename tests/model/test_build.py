@@ -13,6 +13,7 @@ import torch
 from pellucid.config import ModelConfig
 from pellucid.errors import ConfigError
 from pellucid.model.build import POSITIONS, build, build_classifier, check
+from pellucid.nn.attention_pattern import full
 from pellucid.nn.cross_entropy import linear_cross_entropy
 from pellucid.nn.layer_norm import NoNorm
 from pellucid.nn.residual_connection import PostNormResidual
@@ -200,6 +201,15 @@ def test_t5_looks_both_ways_in_an_encoder_and_back_only_in_a_decoder() -> None:
         assert layer.self_attention.position.bucket(distances).tolist() == [10, 26]
     for layer in model.decoder.layers:
         assert layer.self_attention.position.bucket(distances).tolist() == [17, 0]
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_cross_attention_does_not_know_where_anything_stands(position: str) -> None:
+    model = build(ModelConfig(d_model=8, n_heads=2, d_ff=8, position=position), V, V)
+    x, memory, pattern = torch.randn(2, 3, 8), torch.randn(2, 5, 8), full(torch.arange(3), torch.arange(5))
+    for layer in model.decoder.layers:
+        seen, reversed_ = (layer.cross_attention(x, each, pattern) for each in (memory, memory.flip(1)))
+        torch.testing.assert_close(seen, reversed_)
 
 
 @pytest.mark.parametrize("residual", ["pre", "post", "none"])

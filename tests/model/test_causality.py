@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from pellucid.config import ModelConfig
 from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
-from pellucid.nn.attention_pattern import causal, full, window
 
 Close = Callable[..., None]
 V, S, T = 9, 5, 6
@@ -67,13 +66,12 @@ def test_no_gradient_comes_from_the_future(model: Transformer) -> None:
 def test_the_window_bounds_what_is_seen(small: ModelConfig, dtype: torch.dtype) -> None:
     """Two decoder layers of a window of 2 see four tokens back and no further; the encoder four to either side."""
     model = build(replace(small, attention="window", window=2), V, V).to(dtype)
-    x = torch.randn(1, 11, small.d_model, dtype=dtype, requires_grad=True)
-    positions = torch.arange(11)
-    memory = model.encoder(x, window(positions, positions, 2))
-    (gradient,) = torch.autograd.grad(memory[0, 5].square().sum(), x)
+    embedded: list[Tensor] = []
+    for embedding in (model.source_embedding, model.target_embedding):
+        embedding.register_forward_hook(lambda module, inputs, out: embedded.append(out))
+    memory, positions = model.encode(torch.randint(V, (1, 11)))
+    (gradient,) = torch.autograd.grad(memory[0, 5, 0], embedded[0])
     assert gradient[0].abs().amax(-1).gt(0).nonzero()[:, 0].tolist() == list(range(1, 10))
-    y = torch.randn(1, 11, small.d_model, dtype=dtype, requires_grad=True)
-    mask = causal(positions, positions) & window(positions, positions, 2)
-    out = model.decoder(y, memory.detach(), mask, full(positions, positions))
-    (gradient,) = torch.autograd.grad(out[0, 8].square().sum(), y)
+    out = model.decode(torch.randint(V, (1, 11)), memory.detach(), positions)
+    (gradient,) = torch.autograd.grad(out[0, 8, 0], embedded[1])
     assert gradient[0].abs().amax(-1).gt(0).nonzero()[:, 0].tolist() == list(range(4, 9))

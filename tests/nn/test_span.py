@@ -9,8 +9,8 @@ from torch.nn.functional import cross_entropy
 from pellucid.nn.span import best_spans, span_cross_entropy
 
 
-def some_scores() -> torch.Tensor:
-    scores = torch.randn(5, 12, 2, generator=generator(1))
+def some_scores(rows: int = 5) -> torch.Tensor:
+    scores = torch.randn(rows, 12, 2, generator=generator(1))
     scores[:, 1:4] = -math.inf
     return scores
 
@@ -30,9 +30,10 @@ def test_smoothing_is_spread_over_the_places_that_are_allowed() -> None:
 
 
 def test_the_best_span_is_the_best_of_all() -> None:
-    scores, windows = some_scores(), torch.tensor([[0] * 3 + [1] * 5 + [2] * 4] * 5)
+    """Of so many rows some have a better one that lies in two windows, and some one that is longer."""
+    scores, windows = some_scores(100), torch.tensor([[0] * 3 + [1] * 5 + [2] * 4] * 100)
     value, first, last = best_spans(scores, windows, 3)
-    for row in range(5):
+    for row in range(100):
         all_of_them = {(i, j): float(scores[row, i, 0] + scores[row, j, 1]) for i in range(1, 12)
                        for j in range(i, min(12, i + 3)) if windows[row, i] == windows[row, j]}
         best = max(all_of_them, key=all_of_them.__getitem__)

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.search.constraints import allow_only, forbid_end, forbid_repeated_ngrams, forbid_tokens
+from pellucid.search.beginnings import Beginning, Choice
+from pellucid.search.constraints import (
+    Rules,
+    allow_only,
+    constrain,
+    forbid_end,
+    forbid_repeated_ngrams,
+    forbid_tokens,
+)
+from pellucid.search.options import SearchOptions, Specials
 
 
 def forbidden(log_p: torch.Tensor) -> list[set[int]]:
@@ -28,6 +38,17 @@ def test_some_rows_may_take_certain_tokens_alone() -> None:
     assert held[0].equal(log_p[0])
     assert held[1, 4] == 9
     assert (held[2, 0], held[2, 3]) == (10, 13)
+
+
+def test_where_all_is_forbidden_the_best_that_the_beginning_allows_is_the_last_resort() -> None:
+    """4 and 5 have been said, and nothing may be said twice; the first row is to go on with one of them."""
+    either = Choice({}, np.array([4, 5]))
+    beginnings = Beginning((Choice({4: 1}), Choice({5: 2}), either)), Beginning()
+    rules = Rules(SearchOptions(no_repeat_ngram=1), Specials(bos=2, eos=3, pad=0), beginnings, (0, 1))
+    log_p = torch.tensor([[0.0, -1.0, 0.0, -4.0, -3.0, -2.0]] * 2)
+    held, resort = constrain(log_p, torch.tensor([[4, 5]] * 2), torch.tensor([0, 1]), rules)
+    assert forbidden(held) == [set(range(6)), {0, 2, 4, 5}]
+    assert (resort.tokens.tolist(), resort.log_p.tolist()) == ([5, 3], [-2.0, -4.0])
 
 
 def test_what_is_forbidden_stays_so() -> None:

@@ -55,10 +55,11 @@ def test_what_is_no_number_goes_the_plain_way() -> None:
 
 @pytest.mark.parametrize("asked", [{"beam_size": 1}, {"beam_size": 4}, {"beam_size": 4, "n_best": 3},
                                    {"beam_size": 3, "min_length": 4}], ids=str)
-def test_every_search_finds_the_same(asked: dict[str, Any], lookup_table: Any, specials: Specials,
-                                     monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("prefixes", [None, [[4], [], [5, 6, 7]]], ids=["free", "begun"])
+def test_every_search_finds_the_same(asked: dict[str, Any], prefixes: list[list[int]] | None, lookup_table: Any,
+                                     specials: Specials, monkeypatch: pytest.MonkeyPatch) -> None:
     table, options = lookup_table(vocabulary=40), SearchOptions(**{"max_length": 9, **asked})
-    plain = search(table, [0, 1, 2], 3, options, specials)
+    plain = search(table, [0, 1, 2], 3, options, specials, prefixes)
     monkeypatch.setattr(ranking, "_is_simple", lambda *asked: True)
     ranked: list[int] = []
 
@@ -67,5 +68,5 @@ def test_every_search_finds_the_same(asked: dict[str, Any], lookup_table: Any, s
         return ranking._in_one_copy(*asked)
 
     monkeypatch.setattr(ranking, "_in_one_pass", in_one_copy)
-    assert search(table, [0, 1, 2], 3, options, specials) == plain
+    assert search(table, [0, 1, 2], 3, options, specials, prefixes) == plain
     assert ranked
