@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pellucid.ablate import calibrate
-from pellucid.ablate.calibrate import measure
+from pellucid.ablate.calibrate import Measured, measure, middle
 from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.errors import NumericalError
@@ -19,6 +19,12 @@ def config(**train: Any) -> RunConfig:
         "tokenizer": {"kind": "word"}, "model": {"d_model": 16, "n_heads": 2, "d_ff": 16, "encoder_layers": 1,
                                                "decoder_layers": 1, "max_length": 32},
         "train": {"steps": 1000, "batch_tokens": 64, "workers": 1, **train}})
+
+
+def test_of_several_looks_the_median_speed_counts_at_the_mean_tokens() -> None:
+    """1, 5 and 2 seconds a token, of 8, 10 and 12 tokens."""
+    looks = [Measured(7, 8.0, 8.0, 0.5), Measured(7, 10.0, 50.0, 0.1), Measured(7, 12.0, 24.0, 0.3)]
+    assert middle(looks) == Measured(7, 10.0, 20.0, 0.3)
 
 
 @pytest.mark.parametrize("last", [0, 1, 4])

@@ -49,6 +49,26 @@ def test_no_interval_leaves_the_range_of_its_score(metric: str, pairs: list[tupl
         assert difference.high <= 100
 
 
+def test_what_the_sentences_add_by_hand() -> None:
+    """They move the cell by (3, −3, 0) under one seed and by (1, −1, 0) under the other, and the baseline by nothing.
+    The means vary by 4, of which 2 / 2 is there as the seeds differ, by 2; a mean over three sentences by 3 / 3."""
+    a = Sample({1: 1.0, 2: 1.0}, {1: np.array([3.0, -3.0, 0.0]), 2: np.array([1.0, -1.0, 0.0])}, 3)
+    b = Sample({1: 1.0, 2: 1.0}, dict.fromkeys((1, 2), np.zeros(3)), 3)
+    (test,) = compare("test.loss", [(a, b)])
+    assert test is not None
+    assert test.error is not None
+    assert [(part.value, part.degrees) for part in test.error.parts[1:]] == [(pytest.approx(1.0), 2)]
+
+
+def test_to_compare_the_other_way_round_turns_the_interval_round() -> None:
+    a, b = sample(90, 91, 89.5), sample(40, 55, 30)  # which vary differently
+    (one,), (other,) = compare("test.exact", [(a, b)]), compare("test.exact", [(b, a)])
+    assert one is not None
+    assert other is not None
+    turned = Interval(-other.difference.mean, -(other.difference.high or 0), -(other.difference.low or 0))
+    assert vars(one.difference) == pytest.approx(vars(turned))
+
+
 def test_the_largest_effect_has_a_test() -> None:
     everything, nothing = sample(100, 100, 100), sample(0, 0, 0)
     (test,) = compare("test.exact", [(nothing, everything)])

@@ -147,6 +147,7 @@ def test_a_right_sentence_is_the_one_of_an_answer_that_is_right() -> None:
 def test_the_floor_is_the_sentence_that_shares_most_terms() -> None:
     assert best_sentence("who sold the hat?", TEXT) == Given("The nurse sold a hat!", 21)
     assert best_sentence("cake cake, the", TEXT) == Given("He ate the cake", 43)
+    assert best_sentence("the cake", "The the the the. He ate the cake.") == Given("He ate the cake.", 17)
     assert best_sentence("zebra", TEXT) == Given("The king lost a key.", 0)  # the first of equals
     assert best_sentence("谁建桥？", "河水很清。桥是他建的。") == Given("桥是他建的。", 5)
     assert best_sentence("who?", " ") == Given("", 0)

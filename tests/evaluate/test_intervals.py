@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.coverage import coverage, labels_of, of_share
 from pellucid.evaluate.classification import classification_statistics
 from pellucid.evaluate.finite import finite
-from pellucid.evaluate.intervals import PERCENT, RATE, by_jackknife, design_effect, wilson
+from pellucid.evaluate.intervals import PERCENT, RATE, by_jackknife, design_effect, jackknife_error, wilson
 from pellucid.evaluate.macro_f1 import macro_f1, macro_f1_interval
 from pellucid.evaluate.significance import (
     SentenceStatistics,
@@ -24,6 +24,7 @@ from pellucid.evaluate.significance import (
     share_interval,
     with_sources,
 )
+from pellucid.evaluate.student import critical_value
 from pellucid.evaluate.translation import translation_statistics
 
 
@@ -57,6 +58,8 @@ def test_the_design_effect_is_that_of_equal_rows() -> None:
     assert design_effect(same, np.full(5000, 4.0)) == pytest.approx(4, rel=0.01)
     independent = (random.random((5000, 4)) < 0.3).sum(axis=1).astype(float)
     assert design_effect(independent, np.full(5000, 4.0)) == pytest.approx(1, abs=0.1)
+    # Three sources of two rows, 2, 1 and 0 of them hits: between sources 3/2 · (1 + 0 + 1) / 6², of rows alone 1/4 / 6
+    assert design_effect(np.array([2.0, 1.0, 0.0]), np.full(3, 2.0)) == pytest.approx(2)
 
 
 def test_the_jackknife_of_a_mean_is_students() -> None:
@@ -67,6 +70,14 @@ def test_the_jackknife_of_a_mean_is_students() -> None:
     mean, error = values.mean(), values.std(ddof=1) / math.sqrt(30)
     assert low == pytest.approx(mean * math.exp(-2.0452 * error / mean), rel=1e-4)
     assert high == pytest.approx(mean * math.exp(2.0452 * error / mean), rel=1e-4)
+
+
+def test_of_many_sources_there_are_as_many_degrees_of_freedom_as_groups_but_one() -> None:
+    values = np.random.default_rng(2).normal(50, 5, size=2000)
+    sums = np.stack([values, np.ones(2000)], axis=1)
+    low, high = by_jackknife(sums, lambda s: float(s[0] / s[1]), RATE)
+    error = jackknife_error(sums, lambda s: float(s[0] / s[1])) / values.mean()
+    assert math.log(high / low) / 2 == pytest.approx(critical_value(499) * error, rel=1e-9)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

@@ -17,6 +17,7 @@ from pellucid.evaluate.significance import (
     corpus_score,
     difference_interval,
     mean_percentage,
+    of_sentences,
     paired_bootstrap,
     resampled_scores,
     with_sources,
@@ -42,6 +43,11 @@ def corpus(n: int) -> list[str]:
 
 def mean_metric(values: NDArray[np.float64]) -> SentenceStatistics:
     return SentenceStatistics("mean", np.stack([values, np.ones(len(values))], axis=1), mean_percentage)
+
+
+def test_some_of_the_sentences_are_still_taken_together_by_source() -> None:
+    metric = with_sources(mean_metric(np.array([1.0, 2.0, 3.0, 4.0])), ["x", "y", "x", "y"])
+    assert of_sentences(metric, np.array([True, True, True, False])).by_source.tolist() == [[4, 2], [2, 1]]
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.22, 0.24, 0.3])

@@ -5,9 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from pellucid.cli import main
 from pellucid.config.mapping import from_mapping
+from pellucid.model.reader import Reader
 from pellucid.retrieve.index import open_index
 from pellucid.runs.answers import answers, answers_in, passages_for
 from pellucid.runs.reading import read
@@ -39,6 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_answer_is_the_substring_that_it_cites(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cited = 0
     for question in ("who lost the key?", "范廷颂何时出生？", "ABC", "👨‍👩‍👧", "zzz"):
         assert main(["answer", str(made / "run"), "--index", str(made / "idx"), question, "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
@@ -49,9 +52,22 @@ def test_every_answer_is_the_substring_that_it_cites(made: Path, capsys: pytest.
         else:
             text = (made / "documents" / told["document"]).read_bytes().decode()
             assert text[told["start"] : told["end"]] == told["answer"] != ""
+            cited += 1
         for passage in told["passages"]:
             text = (made / "documents" / passage["document"]).read_bytes().decode()
             assert text[passage["start"] : passage["end"]] == passage["text"]
+    assert cited
+
+
+def test_what_is_no_better_than_no_answer_is_none(made: Path) -> None:
+    """All scores are 0: the six places of the passage and that of no answer are equally probable, as start and end."""
+    run = load(made / "run")
+    assert isinstance(run.model, Reader)
+    for parameter in run.model.head.parameters():
+        torch.nn.init.zeros_(parameter)
+    (found,) = read(run, ["who?"], [["thekey"]])
+    assert (found.text, found.passage) == ("", None)
+    assert found.score == pytest.approx(1 / 7**2)
 
 
 def test_copies_of_a_passage_change_no_score(made: Path) -> None:

@@ -12,11 +12,13 @@ import torch
 
 from pellucid.config import ModelConfig
 from pellucid.errors import CheckpointError, OutputError
+from pellucid.files import sha256
 from pellucid.model.build import build
 from pellucid.runs import checkpoint
 from pellucid.runs.checkpoint import load_weights, weights_of, write_checkpoint
 from pellucid.runs.format import WEIGHTS
 from pellucid.runs.tensors import read_tensors
+from pellucid.runs.weights import Weights
 
 SIZES: dict[str, Any] = {"d_model": 4, "n_heads": 1, "d_ff": 4, "encoder_layers": 1, "decoder_layers": 1}
 
@@ -52,6 +54,19 @@ def test_weights_of_another_architecture_are_refused_and_named(other: dict[str, 
     with pytest.raises(CheckpointError, match=r"another architecture[\s\S]*tensors differ"):
         load_weights(model, folder)
     assert same(weights_of(model), before)
+
+
+def test_weights_that_were_replaced_are_not_taken_for_those_that_were_opened(tmp_path: Path) -> None:
+    """Unless they are held."""
+    one, other = weights_of(model_of(1)), weights_of(model_of(2))
+    folder = written(tmp_path / "c", one)
+    opened = Weights(folder, sha256(folder / WEIGHTS))
+    held, model = opened.held(), model_of(3)
+    written(folder, other)
+    with pytest.raises(CheckpointError, match="replaced after the run was opened"):
+        opened.fill(model)
+    held.fill(model)
+    assert same(weights_of(model), one)
 
 
 def test_what_the_system_refuses_is_told_as_such_and_leaves_nothing(tmp_path: Path,
