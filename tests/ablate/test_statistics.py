@@ -75,6 +75,12 @@ def test_a_cell_alone_is_as_students_paired_test_has_it() -> None:
     assert moderated([[1.0, math.nan, 3.0], [math.nan] * 3])[1] is None
 
 
+def test_of_two_cells_a_quarter_of_the_others_degrees_counts() -> None:
+    """Both vary by 1, without correlation: each has 2 degrees of freedom of its own, and half a one of the other's."""
+    found = moderated([[-1.0, 0.0, 1.0], [3**-0.5, -2 * 3**-0.5, 3**-0.5]])
+    assert found == [Variance(pytest.approx(1.0), pytest.approx(2.5))] * 2
+
+
 @settings(deadline=None, max_examples=50)
 @given(samples)
 def test_no_variance_is_shrunk_and_no_degree_lost(cells: list[list[float]]) -> None:

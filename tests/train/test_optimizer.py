@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,7 +10,14 @@ import torch
 from torch import nn
 
 from pellucid.config import TrainConfig
-from pellucid.train.optimizer import load_optimizer_state, make_optimizer, optimizer_state, set_learning_rate
+from pellucid.train.optimizer import (
+    clip_gradients,
+    load_optimizer_state,
+    make_optimizer,
+    optimizer_state,
+    scale_gradients,
+    set_learning_rate,
+)
 
 B1, B2, EPS, DECAY = 0.8, 0.95, 1e-6, 0.1
 
@@ -131,3 +139,18 @@ def test_its_state_comes_back_where_the_weights_are() -> None:
     other = make_optimizer(elsewhere, config("adamw"))
     load_optimizer_state(elsewhere, other, optimizer_state(model, optimizer))
     assert {tensor.device.type for state in other.state.values() for tensor in state.values()} == {"meta"}
+
+
+@pytest.mark.parametrize("most", [0.5, 50.0, math.inf])
+def test_gradients_are_clipped_and_scaled_to_the_most_that_is_allowed_and_never_grow(most: float) -> None:
+    """They are (6, 8): 10 long."""
+    clipped, scaled = ([nn.Parameter(torch.zeros(1)) for _ in range(2)] for _ in range(2))
+    for parameters in (clipped, scaled):
+        for parameter, number in zip(parameters, (6.0, 8.0), strict=True):
+            parameter.grad = torch.full((1,), number)
+    assert clip_gradients(clipped, most).item() == pytest.approx(10)
+    scale_gradients(scaled, 10.0, most)
+    kept = min(1.0, most / 10)
+    for parameters in (clipped, scaled):
+        found = [float(parameter.grad) for parameter in parameters if parameter.grad is not None]
+        assert found == pytest.approx([6 * kept, 8 * kept], rel=1e-5)
