@@ -50,7 +50,7 @@ def many(count: int) -> Corpus:
 
 
 several = st.lists(st.tuples(st.integers(2, 9), st.integers(2, 9)), min_size=11, max_size=70)
-budgets = st.one_of(st.tuples(st.integers(10, 30), st.none()), st.tuples(st.just(1), st.integers(1, 6)))
+budgets = st.one_of(st.tuples(st.integers(1, 30), st.none()), st.tuples(st.just(1), st.integers(1, 6)))
 
 
 @given(count=st.integers(1, 400))
