@@ -40,7 +40,7 @@ def test_what_found_a_fault_is_asked_again_while_it_is_there(tmp_path: Path) -> 
 
 
 def test_there_are_enough() -> None:
-    assert len(read_mutations()) >= 89
+    assert len(read_mutations()) >= 92
 
 
 def test_what_stands_there_twice_or_not_at_all_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data import corpus as corpus_module
 from pellucid.data.corpus import Corpus, open_corpus
-from pellucid.data.encoding import _chunks
+from pellucid.data.encoding import _chunks, dtype_of
 from pellucid.data.source_ids import shorten, source_ids
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
@@ -50,6 +51,15 @@ def opened(tmp_path: Path) -> Any:
 
 def rows(side: Any) -> list[list[int]]:
     return [side[i].tolist() for i in range(len(side))]
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [((2**16, 9), np.uint16), ((2**16 + 1, 9), np.int32),
+                                                ((9, 2**16 + 1), np.int32)])
+def test_two_bytes_hold_ids_where_all_of_them_fit(sizes: tuple[int, int], expected: Any) -> None:
+    source, target = (SimpleNamespace(size=size) for size in sizes)
+    tokenizers: Any = SimpleNamespace(source=source, target=target, labels=())
+    assert dtype_of(tokenizers, "seq2seq") == expected
+    assert dtype_of(tokenizers, "reading") == np.int32
 
 
 def test_ids_are_those_of_tokenizing_and_what_does_not_fit_is_counted(opened: Any) -> None:

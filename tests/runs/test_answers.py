@@ -75,12 +75,16 @@ def test_copies_of_a_passage_change_no_score(made: Path) -> None:
     question = "who lost the key?"
     passages = passages_for(index, [question], 3)[0]
     assert len(passages) > 1
-    (alone,) = answers_in(run, [question], [passages])
-    copied = tuple(one for one in passages for _ in range(3))
-    (among,) = answers_in(run, [question], [copied])
-    assert (among.found.text, among.found.score) == (alone.found.text, pytest.approx(alone.found.score))
-    assert among.place == alone.place
-    assert among.passages == copied
+    cited = set[int | None]()
+    for ordered in (passages, passages[::-1]):
+        (alone,) = answers_in(run, [question], [ordered])
+        copied = tuple(one for one in ordered for _ in range(3))
+        (among,) = answers_in(run, [question], [copied])
+        assert (among.found.text, among.found.score) == (alone.found.text, pytest.approx(alone.found.score))
+        assert among.place == alone.place
+        assert among.passages == copied
+        cited.add(among.found.passage)
+    assert cited - {None, 0}, "the first is cited in one order alone"
 
 
 def test_of_several_questions_that_which_cannot_be_asked_is_named(made: Path, monkeypatch: pytest.MonkeyPatch,

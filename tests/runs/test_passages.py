@@ -20,7 +20,7 @@ from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data.corpus import open_corpus
-from pellucid.data.passages import Fused
+from pellucid.data.passages import Fused, rows_of
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.data.tokenizers.interface import BOS, EOS
 from pellucid.errors import ConfigError, DataError
@@ -119,6 +119,10 @@ def test_what_was_left_out_is_counted_and_told(splits: dict[str, Pairs], trained
         assert record[name]["near_duplicates"] == counted
         assert f"{counted:,} near-duplicate passages left out" in told.getvalue()
     assert record["train"]["near_duplicates"] >= 120  # each pair is among its own passages
+
+
+def test_passages_are_cut_so_that_no_row_is_longer_than_it_may_be() -> None:
+    assert rows_of([5, 6], [[7, 8, 9, 10], [11]], 6) == [5, 6, BOS, 7, 8, EOS, 5, 6, BOS, 11, EOS]
 
 
 def test_a_row_is_the_source_and_a_passage_and_rows_stand_in_their_order(splits: dict[str, Pairs], run: Run) -> None:
