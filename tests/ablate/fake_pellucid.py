@@ -49,7 +49,7 @@ def train(words: list[str]) -> int:
     (out / "environment.json").write_text(json.dumps({
         "pellucid": "0", "packages": {"torch": "0"}, "processor": "none", "precision": "fp32",
         "threads": 1}))
-    data = out.parent.parent / "data.txt"
+    data = out.parents[2] / "data.txt"
     if data.exists():
         sha256 = hashlib.sha256(data.read_bytes()).hexdigest()
         (out / "data.json").write_text(json.dumps({"train": {"sha256": sha256}, "test": {"sha256": "0"}}))

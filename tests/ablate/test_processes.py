@@ -83,15 +83,14 @@ def test_a_kill_between_two_test_sets_loses_no_table_of_sentences(study: Make, t
 def test_data_that_changed_since_are_refused(study: Make, tmp_path: Path) -> None:
     """Runs on both would be averaged as one cell."""
     out = tmp_path / "out"
-    out.mkdir()
-    (out / "data.txt").write_text("old")
+    (tmp_path / "data.txt").write_text("old")
     run(study(TWO | {"seeds": [1]}), out)
-    (out / "data.txt").write_text("new")
+    (tmp_path / "data.txt").write_text("new")
     for _ in range(2):
         with pytest.raises(DataError, match="the train data changed since the study began"):
             run(study(TWO), out)
         assert [row["status"] for row in table(out)] == ["done", "done", "missing", "missing"]
-    (out / "data.txt").write_text("old")
+    (tmp_path / "data.txt").write_text("old")
     run(study(TWO), out)
     assert [row["status"] for row in table(out)] == ["done"] * 4
 
@@ -100,12 +99,11 @@ def test_data_that_changed_since_are_refused(study: Make, tmp_path: Path) -> Non
 def test_data_that_changed_are_refused_though_runs_are_gone(study: Make, tmp_path: Path, gone: slice) -> None:
     """What the runs had is known without their folders, and a run that is trained again is no witness of itself."""
     out = tmp_path / "out"
-    out.mkdir()
-    (out / "data.txt").write_text("old")
+    (tmp_path / "data.txt").write_text("old")
     run(study(TWO), out)
     for row in table(out)[gone]:
         shutil.rmtree(row["run"])
-    (out / "data.txt").write_text("new")
+    (tmp_path / "data.txt").write_text("new")
     with pytest.raises(DataError, match="the train data changed since the study began"):
         run(study(TWO | {"tests": {"long": {"min_length": 12, "max_length": 12}}, "metrics": ["long.exact"]}), out)
 
