@@ -39,6 +39,8 @@ def train(words: list[str]) -> int:
     if config.train.learning_rate == 8:
         print("pellucid: the disk is full\n  where: there", file=sys.stderr)
         return 74
+    if config.train.learning_rate == 6:
+        return 0
     if config.train.learning_rate == 7 and (out / "tried").exists():
         raise ImportError("no module is left")
     if config.train.learning_rate == 7:

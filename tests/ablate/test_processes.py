@@ -171,6 +171,11 @@ def test_a_failure_is_told_in_its_own_words_not_in_those_of_the_one_before(study
             run(made, tmp_path / "out")
 
 
+def test_a_run_that_says_nothing_of_its_end_is_named(study: Make, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="learning_rate 6, seed 1 failed: exit code 0, without a word"):
+        run(study({"factors": {"train.learning_rate": [0.001, 6]}, "seeds": [1]}), tmp_path / "out")
+
+
 def test_a_signal_stops_and_the_same_call_goes_on(study: Make, tmp_path: Path) -> None:
     out = tmp_path / "out"
     long = study({**TWO, "budget": {"steps": 200}})

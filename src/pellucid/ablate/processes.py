@@ -135,7 +135,7 @@ class Pool:
         log = planned.log.read_bytes()[active.told:].decode("utf-8", "replace")
         if code == NumericalError.exit_code and stage == "train":
             outcome = replace(outcome, diverged=divergence(log))
-        elif code != 0:
+        elif code != 0 or not told.strip():  # with no word of what it came to, nothing is known to be done
             raise _failure(planned, code, log)
         elif stage == "train":
             _check_config(planned)
