@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 _ASKED = ("PELLUCID_LANG", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides, as POSIX has it
+MOST_COLUMNS = 80  # of a sentence, in however wide a terminal
 
 
 def language() -> Literal["en", "zh"]:

@@ -20,7 +20,8 @@ from pellucid.runs.folder import refuse_foreign
 from pellucid.train.journal import Reporter
 from pellucid.train.train import only_writer
 
-_OURS = (".lock", "operations.json", "outcomes")
+_OURS = (".lock", "operations.json", "outcomes")  # one of these is in every folder that a study was begun in
+
 
 def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter,
            ) -> tuple[list[Result], list[Grid]]:

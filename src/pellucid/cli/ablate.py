@@ -14,9 +14,7 @@ from pellucid import own
 from pellucid.cli.arguments import parse_with_overrides
 from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
-from pellucid.language import columns, fitted
-
-_MOST_COLUMNS = 80  # of a sentence of ours
+from pellucid.language import MOST_COLUMNS, columns, fitted
 
 
 @dataclass
@@ -112,7 +110,7 @@ def _grid(report: dict[str, Any], width: int) -> str:
     from pellucid.train.journal import duration
 
     def said(text: str) -> str:
-        return textwrap.fill(text, min(width, _MOST_COLUMNS), subsequent_indent="  ", break_on_hyphens=False)
+        return textwrap.fill(text, min(width, MOST_COLUMNS), subsequent_indent="  ", break_on_hyphens=False)
 
     room = max(columns(row["cell"]) for row in report["cells"]) + 2
     lines, records = [f"{'cell':<{room}}{'parameters':>12}{'updates':>9}{'tokens':>13}  training, a run"], []

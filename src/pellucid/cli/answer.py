@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from pellucid.cli.arguments import parse
@@ -46,11 +47,9 @@ def main(program: str, words: Sequence[str]) -> int:
     run, index = load(arguments.run), open_index(arguments.index)
 
     def of_lines(questions: Sequence[str], first: int) -> Iterator[str]:
-        refused = next((i for i, question in enumerate(questions)
-                        if question.strip() and len(question) > LONGEST_QUESTION), len(questions))
-        for begin in range(0, refused, _AT_ONCE):
-            some = questions[begin : min(begin + _AT_ONCE, refused)]
-            for one in answers(run, index, some, arguments.k, first + begin):
+        asked = list(takewhile(lambda one: len(one) <= LONGEST_QUESTION or not one.strip(), questions))
+        for begin in range(0, len(asked), _AT_ONCE):
+            for one in answers(run, index, asked[begin : begin + _AT_ONCE], arguments.k, first + begin):
                 if arguments.json:
                     yield json.dumps(one.to_mapping(), ensure_ascii=False)
                 elif one.place is None:
@@ -58,8 +57,8 @@ def main(program: str, words: Sequence[str]) -> int:
                 else:
                     document, start, end = one.place
                     yield f"{plain(one.found.text)}\t{plain(document)}[{start}:{end}]\t{one.found.score:.4f}"
-        for question in questions[refused : refused + 1]:
-            check_question(question, arguments.k, f"standard input:{first + refused + 1}")
+        if len(asked) < len(questions):  # the next one is refused, once those before it are answered
+            check_question(questions[len(asked)], arguments.k, f"standard input:{first + len(asked) + 1}")
 
     if arguments.question == "-":
         answer_lines(None, None, of_lines)

@@ -12,10 +12,9 @@ from typing import Any, Literal
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
-from pellucid.language import fitted
+from pellucid.language import MOST_COLUMNS, fitted
 
 _LEAST_COLUMNS = 40
-_MOST_COLUMNS = 80  # of a sentence of ours
 
 
 @dataclass
@@ -162,5 +161,5 @@ def _confusion(run: dict[str, Any], width: int) -> Iterator[str]:
 
 def _noted(name: str, text: str, width: int) -> str:
     """A line beside the scores, or as many as it needs."""
-    return textwrap.fill(text, min(width, _MOST_COLUMNS), initial_indent=f"  {name:<15} ",
+    return textwrap.fill(text, min(width, MOST_COLUMNS), initial_indent=f"  {name:<15} ",
                          subsequent_indent=" " * 18)
