@@ -65,6 +65,17 @@ def test_std_norm_by_hand(dtype: torch.dtype, close: Close) -> None:
 
 
 @pytest.mark.parametrize("norm_class", [LayerNorm, RmsNorm, StdNorm])
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", [0.01, 1.0, 300.0])
+def test_a_norm_in_half_precision_is_rounded_at_its_end_alone(norm_class: Callable[[int], nn.Module], size: float,
+                                                              half: torch.dtype, randomize: Randomize) -> None:
+    """The squares of 300 are beyond the largest number of fp16, those of 0.01 below what it has with all its bits."""
+    norm, x = randomize(norm_class(64)).to(half), (size * rows(torch.float32)).to(half).repeat(1, 1, 10)[..., :64]
+    assert norm(x).dtype == half
+    torch.testing.assert_close(norm(x), norm.float()(x.float()).to(half))
+
+
+@pytest.mark.parametrize("norm_class", [LayerNorm, RmsNorm, StdNorm])
 @pytest.mark.parametrize("value", [0.0, 1.0, -300.0])
 def test_a_constant_row_gives_a_finite_gradient(norm_class: Callable[[int], nn.Module], value: float,
                                                 dtype: torch.dtype, randomize: Randomize) -> None:

@@ -56,10 +56,12 @@ class StdNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """As above; a row of equal features gives the bias, and a finite gradient."""
-        centred = x - x.mean(-1, keepdim=True)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # fp16 has no room for squares of large or small
+        centred = wide - wide.mean(-1, keepdim=True)
         variance = centred.square().sum(-1, keepdim=True) / max(x.shape[-1] - 1, 1)
-        deviation = variance.clamp(min=torch.finfo(x.dtype).tiny).sqrt()  # the root's slope at 0 is infinite
-        return self.gain * centred / (deviation + self.epsilon) + self.bias
+        deviation = variance.clamp(min=torch.finfo(wide.dtype).tiny).sqrt()  # the root's slope at 0 is infinite
+        out = self.gain * centred / (deviation + self.epsilon) + self.bias
+        return out.to(torch.promote_types(x.dtype, self.gain.dtype))
 
 
 class NoNorm(nn.Module):
