@@ -45,10 +45,12 @@ def test_rms_norm_is_its_equation(dtype: torch.dtype, close: Close, randomize: R
     close(norm(x), norm.gain * x / ((x**2).mean(-1, keepdim=True) + 1e-6).sqrt())
 
 
-def test_what_is_rounded_is_raised_first_and_torch_has_nothing_to_say(recwarn: pytest.WarningsRecorder) -> None:
+@pytest.mark.parametrize("norm_class", [LayerNorm, RmsNorm, StdNorm])
+def test_what_is_rounded_is_raised_first_and_torch_has_nothing_to_say(norm_class: Callable[[int], nn.Module],
+                                                                      recwarn: pytest.WarningsRecorder) -> None:
     """As a sub-layer's output is in bf16, where there is no residual connection to add it to."""
     x = rows(torch.float32).bfloat16()
-    norm = RmsNorm(7)
+    norm = norm_class(7)
     assert torch.equal(norm(x), norm(x.float()))
     assert not recwarn.list
 

@@ -17,15 +17,20 @@ def serves(x: Tensor) -> bool:
 
 
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, epsilon: float) -> Tensor:
-    """g ⊙ (x - μ) / √(σ² + ε) + b"""
+    """g ⊙ (x - μ) / √(σ² + ε) + b, in the wider type of x and g as the equation has it; torch rounds to that of x."""
+    x = _widest(x, gain)
     if _fits(x, gain, bias):
         return calls.apply(_LayerNorm, x, gain, bias, epsilon)
     return F.layer_norm(x, gain.shape, gain, bias, epsilon)
 
 
 def rms_norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
-    """g ⊙ x / √(mean(x²) + ε), in the wider type of the two as the equation has it; torch rounds to that of x."""
-    return F.rms_norm(x.to(torch.promote_types(x.dtype, gain.dtype)), gain.shape, gain, epsilon)
+    """g ⊙ x / √(mean(x²) + ε), in that type, too."""
+    return F.rms_norm(_widest(x, gain), gain.shape, gain, epsilon)
+
+
+def _widest(x: Tensor, gain: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, gain.dtype))
 
 
 def _fits(x: Tensor, gain: Tensor, bias: Tensor) -> bool:
