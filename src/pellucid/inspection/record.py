@@ -44,7 +44,7 @@ def without_head(model: nn.Module, name: str, head: int) -> Iterator[None]:
     assert isinstance(attention, MultiHeadAttention)
 
     def silence(function: Any, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
-        kept = output.clone()  # [B, H, T, D/H]
+        kept = output.clone()  # [B, H, T, d_v]
         kept[:, head] = 0
         return kept
 

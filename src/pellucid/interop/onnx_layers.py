@@ -229,7 +229,7 @@ def attention(of: Layers, module: MultiHeadAttention, x: Value, known: tuple[Val
         scores = scores if added is None else scores + added
         hidden = op("Where", sight.allowed, scores, float(np.finfo(of.graph.dtype).min))
         weights = op("Softmax", hidden, attributes={"axis": -1}) * here
-    heads = (weights @ values).transpose(0, 2, 1, 3)  # [B, T, H, D/H]
+    heads = (weights @ values).transpose(0, 2, 1, 3)  # [B, T, H, d_v]
     return linear(of, module.output, heads.reshape(0, 0, module.value.out_features))
 
 

@@ -1,4 +1,4 @@
-"""Heads as kernels see them: views [B, H, T, D/H] whose last dimension is dense, however the others lie."""
+"""Heads as kernels see them: views [B, H, T, width] whose last dimension is dense, however the others lie."""
 
 import ctypes
 import math
@@ -10,7 +10,7 @@ from pellucid.kernels import calls
 
 
 class Heads(ctypes.Structure):
-    """A view [B, H, T, D/H] whose last dimension is dense."""
+    """A view [B, H, T, width] whose last dimension is dense."""
 
     _fields_ = [("data", c_void_p), ("batch", c_int64), ("head", c_int64), ("row", c_int64)]
 
@@ -28,7 +28,7 @@ def heads_of(*views: Tensor) -> ctypes.Array[Heads]:
 
 
 def sizes_of(q: Tensor, k: Tensor, lengths: Tensor | None = None, causal: bool = False) -> Sizes:
-    """Of queries and keys [B, H, T or S, D/H]."""
+    """Of queries and keys [B, H, T or S, d_k]."""
     batch, heads, queries, width = q.shape
     return Sizes(batch, heads, queries, k.shape[2], width, None if lengths is None else calls.address(lengths), causal,
                   1 / math.sqrt(width))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class KeyValueCache:
-    """Keys [B, H, S, d_k] and values [B, H, S, D/H]. It grows while attention goes on, so whoever wants to go on from
+    """Keys [B, H, S, d_k] and values [B, H, S, d_v]. It grows while attention goes on, so whoever wants to go on from
     here twice makes a copy, which shares the tensors.
 
     Args:

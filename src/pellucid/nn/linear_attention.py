@@ -36,7 +36,7 @@ class LinearAttention(nn.Module):
         return products / _divisor(products.sum(-1, keepdim=True))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, pattern: AttentionPattern, bias: Tensor | None) -> Tensor:
-        """Attention(Q, K, V): [B, H, T, D/H], without a [T, S] matrix; the T queries stand at the end of the S keys
+        """Attention(Q, K, V): [B, H, T, d_v], without a [T, S] matrix; the T queries stand at the end of the S keys
         when the pattern is causal."""
         assert bias is None
         assert pattern.window is None
@@ -59,7 +59,7 @@ def _divisor(total: Tensor) -> Tensor:
 def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Σ_{s ≤ t} (q_t·k_s) v_s in chunks: what lies before a chunk through its sum, what lies inside it directly."""
     before = k.shape[-2] - q.shape[-2]
-    state = k[..., :before, :].transpose(-2, -1) @ v[..., :before, :]  # [B, H, D/H, D/H + 1]
+    state = k[..., :before, :].transpose(-2, -1) @ v[..., :before, :]  # [B, H, d_k, d_v + 1]
     chunks = []
     for start in range(0, q.shape[-2], _CHUNK):
         q_here = q[..., start : start + _CHUNK, :]

@@ -25,7 +25,7 @@ class MultiHeadAttention(nn.Module):
         position: the scheme whose ``rotate`` and ``bias`` doors are opened.
         function: how a head mixes the values, with ``weights`` and ``forward``.
         d_key: the width d_k of a head's queries and keys; that of its values if left out.
-        d_head: the width of a head's values; D/H if left out.
+        d_head: the width d_v of a head's values; D/H if left out.
     """
 
     def __init__(self, d_model: int, n_heads: int, position: Position, function: AttentionFunction,
@@ -66,8 +66,8 @@ class MultiHeadAttention(nn.Module):
             k, v = known.read()
         bias = self.position.bias(q, pattern.query_positions, pattern.key_positions)
         q = self.position.rotate(q, pattern.query_positions)
-        heads = self.function(q, k, v, pattern, bias)  # [B, H, T, D/H]
-        concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, H·D/H]
+        heads = self.function(q, k, v, pattern, bias)  # [B, H, T, d_v]
+        concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, H·d_v]
         out: Tensor = self.output(concatenated)
         return out
 

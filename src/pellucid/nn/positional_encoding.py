@@ -233,7 +233,7 @@ class TransformerXlPosition(Position):
         longest = max(*distance.shape[1:], 1) - 1
         span = torch.arange(-longest, longest + 1, device=distance.device)  # every distance once
         r = self.projection(self.sinusoids.table(span).to(self.projection.weight.dtype)).to(queries.dtype)
-        r = r.view(len(span), self.n_heads, -1)  # [distances, H, D/H]
+        r = r.view(len(span), self.n_heads, -1)  # [distances, H, d_k]
         q = queries + self.position_bias[:, None, :].to(queries.dtype)
         by_distance = torch.einsum("bhtd,rhd->bhtr", q, r) / math.sqrt(queries.shape[-1])
         index = (distance + longest)[:, None].expand(queries.shape[0], self.n_heads, -1, -1)

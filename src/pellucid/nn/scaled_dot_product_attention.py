@@ -44,7 +44,7 @@ class ScaledDotProductAttention(nn.Module):
         return scores.softmax(-1) * pattern.answerable
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, pattern: AttentionPattern, bias: Tensor | None) -> Tensor:
-        """Attention(Q, K, V): [B, H, T, D/H], with v: [B, H, S, D/H] and the rest as in `weights`, which dropout falls
+        """Attention(Q, K, V): [B, H, T, d_v], with v: [B, H, S, d_v] and the rest as in `weights`, which dropout falls
         on."""
         if not self.dropout.drops and attention.serves(q, k, v, pattern, bias):
             return attention.attend(q, k, v, pattern, bias)
