@@ -55,7 +55,7 @@ class StdNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x: Tensor) -> Tensor:
-        """As above; a row of equal features gives the bias, and a finite gradient."""
+        """As above; a row of equal features gives the bias, and a finite gradient (about g / ε, too much for fp16)."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # fp16 has no room for squares of large or small
         centred = wide - wide.mean(-1, keepdim=True)
         variance = centred.square().sum(-1, keepdim=True) / max(x.shape[-1] - 1, 1)

@@ -17,7 +17,7 @@ _CHUNK = 64
 
 
 def features(x: Tensor) -> Tensor:
-    """φ(x) = elu(x) + 1, positive everywhere."""
+    """φ(x) = elu(x) + 1, positive everywhere; in fp32 it is rounded to 0 from about -17 down."""
     return F.elu(x) + 1
 
 
