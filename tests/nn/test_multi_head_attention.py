@@ -13,7 +13,7 @@ from pellucid.kernels import joint
 from pellucid.nn.attention_pattern import AttentionPattern, causal, full, padding, window
 from pellucid.nn.key_value_cache import KeyValueCache
 from pellucid.nn.linear_attention import LinearAttention
-from pellucid.nn.multi_head_attention import MultiHeadAttention
+from pellucid.nn.multi_head_attention import AttentionFunction, MultiHeadAttention
 from pellucid.nn.positional_encoding import (
     AlibiPosition,
     NoPosition,
@@ -201,11 +201,14 @@ def test_keys_may_have_a_width_of_their_own(kernel: str, dtype: torch.dtype, clo
         close(out[:, 0], whole[:, t])
 
 
-def test_no_rows_and_no_queries_give_nothing(dtype: torch.dtype) -> None:
-    attention = MultiHeadAttention(D, H, NoPosition(), ScaledDotProductAttention()).to(dtype)
-    for rows, queries in ((0, 3), (2, 0)):
-        x, memory = torch.randn(rows, queries, D, dtype=dtype), torch.randn(rows, 5, D, dtype=dtype)
-        assert attention(x, memory, full(torch.arange(queries), torch.arange(5))).shape == (rows, queries, D)
+@pytest.mark.parametrize("kernel", [ScaledDotProductAttention, LinearAttention])
+@pytest.mark.parametrize(("rows", "queries"), [(0, 3), (2, 0)])
+def test_no_rows_and_no_queries_give_nothing(rows: int, queries: int, kernel: Callable[[], AttentionFunction],
+                                             dtype: torch.dtype) -> None:
+    attention, keys = MultiHeadAttention(D, H, NoPosition(), kernel()).to(dtype), torch.arange(5)
+    x, memory = torch.randn(rows, queries, D, dtype=dtype), torch.randn(rows, 5, D, dtype=dtype)
+    for pattern in (full(keys[:queries], keys), causal(keys[:queries], keys)):
+        assert attention(x, memory, pattern).shape == (rows, queries, D)
 
 
 class Louder(nn.Linear):

@@ -61,7 +61,7 @@ def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     before = k.shape[-2] - q.shape[-2]
     state = k[..., :before, :].transpose(-2, -1) @ v[..., :before, :]  # [B, H, d_k, d_v + 1]
     chunks = []
-    for start in range(0, q.shape[-2], _CHUNK):
+    for start in range(0, max(q.shape[-2], 1), _CHUNK):  # of no queries one, which is empty
         q_here = q[..., start : start + _CHUNK, :]
         k_here = k[..., before + start : before + start + _CHUNK, :]
         v_here = v[..., before + start : before + start + _CHUNK, :]
