@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
+from pellucid import nn
 from pellucid.ablate.study import StudyFile
 from pellucid.config import RunConfig, TokenizerConfig
 from pellucid.config.reader import key_of
@@ -103,6 +104,8 @@ def test_the_paper_page_leaves_out_no_part_of_the_ground_floor() -> None:
         for entry in registry.values():
             part = entry.kind if isinstance(entry, build.Choice) else entry
             assert f"`{part.__name__}`" in text
+    for path in Path(nn.__file__).parent.glob("*.py"):
+        assert path.name == "__init__.py" or f"`nn/{path.name}`" in text
 
 
 def test_the_recipes_page_has_a_section_for_each_recipe() -> None:
