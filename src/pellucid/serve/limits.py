@@ -67,11 +67,13 @@ class Meter:
 
 
 def client_of(host: str) -> str:
-    """What is counted as one client: an address of IPv4, or the 64 bits of one of IPv6 that its network gave it (RFC
-    4291, section 2.5.4), behind which it may take any."""
+    """What is counted as one client: an address of IPv4, also where a socket for both writes it as one of IPv6 (RFC
+    4291, section 2.5.5.2); or the 64 bits of one of IPv6 that its network gave it (section 2.5.4), behind which it may
+    take any."""
     if ":" not in host:
         return host
     try:
-        return str(ipaddress.IPv6Network((host.partition("%")[0], 64), strict=False))
+        address = ipaddress.IPv6Address(host.partition("%")[0])
     except ValueError:
         return host
+    return str(address.ipv4_mapped or ipaddress.IPv6Network((address, 64), strict=False))
