@@ -165,3 +165,35 @@ def test_who_does_not_read_is_let_go() -> None:
             writer.close()
 
     asyncio.run(ask())
+
+
+def test_a_long_answer_is_held_by_nobody_who_does_not_read_it() -> None:
+    """Kept answers are told again at no cost: copies of them would fill the memory."""
+    whole = random.Random(1).randbytes(2**24)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200,
+                    "headers": [(b"content-length", b"%d" % len(whole))]})
+        await send({"type": "http.response.body", "body": whole})
+
+    async def ask(guarded: ASGIApp) -> None:
+        async with listening(guarded) as (port, state):
+            lines = [await asyncio.open_connection("127.0.0.1", port, limit=1) for _ in range(4)]
+            for _, writer in lines:
+                writer.write(HEALTH + b"Connection: close\r\n\r\n")
+            for _ in range(500):
+                await asyncio.sleep(0.01)
+                if len(state.connections) == 4 and all(one.flow.write_paused for one in state.connections):
+                    break
+            held = [one.transport.get_write_buffer_size() for one in state.connections]
+            assert len(held) == 4
+            assert 0 < max(held) < 2**20
+            for _, writer in lines:
+                writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEALTH + b"Connection: close\r\n\r\n")
+            assert (await reader.read()).endswith(b"\r\n\r\n" + whole)
+            writer.close()
+
+    with serving({"run": pellucid.load(KEPT)}) as server:
+        asyncio.run(ask(guard.Guard(app, server.service)))

@@ -22,6 +22,7 @@ _HEADERS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-r
 DECODING = frozenset(("/translate", "/detect", "/v1/translate", "/v1/score", "/v1/classify", "/answer", "/v1/trace",
                       "/v1/attention", "/v1/contributions"))  # what is refused where too much waits
 _MOST_HELD = 2**25  # bytes of the bodies of all requests that are under way
+_PIECE = 2**17  # bytes of an answer that are sent at one go; more than `Joining` waits with
 
 Headers = dict[bytes, bytes]
 Message = MutableMapping[str, Any]
@@ -54,7 +55,7 @@ class Guard:
                 message["headers"] = [*message["headers"], *(pair for pair in _HEADERS if pair[0] not in given)]
                 if service.is_draining or is_cut:
                     message["headers"].append((b"connection", b"close"))
-            await send(message)
+            await _send_in_pieces(message, send)
 
         def hold(more: int, claimed: int) -> None:
             nonlocal size
@@ -114,6 +115,16 @@ async def _read(headers: Headers, receive: Receive, hold: Callable[[int, int], N
     except TimeoutError:
         raise HttpError(408, "The request came too slowly") from None
     return b"".join(parts)
+
+
+async def _send_in_pieces(message: Message, send: Send) -> None:
+    """Sends a message, a long body piece by piece as it is read, so that a connection holds a piece, and not a copy of
+    an answer that others are given too."""
+    body, begin = message.get("body", b""), 0
+    while len(body) - begin > _PIECE:
+        await send({**message, "body": body[begin : begin + _PIECE], "more_body": True})
+        begin += _PIECE
+    await send({**message, "body": body[begin:]} if begin else message)
 
 
 def _first(body: bytes, receive: Receive) -> Receive:
