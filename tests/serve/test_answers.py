@@ -58,7 +58,7 @@ def server(made: Path) -> Iterator[Server]:
 def told(made: Path, question: str, k: int, capsys: pytest.CaptureFixture[str]) -> Any:
     capsys.readouterr()
     assert main(["answer", str(made / "run"), "--index", str(made / "idx"), question, "--k", str(k), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    return {"cut": 0} | json.loads(capsys.readouterr().out)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -72,6 +72,7 @@ def test_an_answer_is_that_of_the_command_line(question: str, made: Path, server
     answer = server.post("/answer", {"question": question, "k": 2})
     assert answer.status == 200, answer.body
     assert same(answer.json, told(made, question, 2, capsys))
+    assert answer.json["cut"] == max(0, len(question) - 23)  # of single characters, beside a passage in 48
     content = DOCUMENT["paths"]["/answer"]["post"]["responses"]["200"]["content"]["application/json"]
     assert wrong(answer.json, content["schema"]) == []
 

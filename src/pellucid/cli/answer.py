@@ -31,7 +31,8 @@ class Answer:
     k: int = 5
     """the most passages that are read"""
     json: bool = False
-    """one JSON object a line: question, answer, score, document, start, end, passages"""
+    """one JSON object a line: question, answer, score, document, start, end, passages; cut, if so many tokens of the
+    question had to be left out"""
 
 
 def main(program: str, words: Sequence[str]) -> int:

@@ -14,11 +14,13 @@ from pellucid.runs.texts import checked_texts, warn_of_cuts
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question is answered with, and the passages that were read for it, the best first."""
+    """What a question is answered with, and the passages that were read for it, the best first; `cut` tokens of it were
+    left out, because the model takes no longer ones."""
 
     question: str
     found: Found
     passages: tuple[Passed, ...]
+    cut: int
 
     @property
     def place(self) -> tuple[str, int, int] | None:
@@ -29,11 +31,11 @@ class Answer:
         return passage.document, passage.start + self.found.start, passage.start + self.found.end
 
     def to_mapping(self) -> dict[str, Any]:
-        """As plain data: answer, score, document, start, end, and the passages."""
+        """As plain data: answer, score, document, start, end, and the passages; cut, if something is."""
         document, start, end = self.place or (None, None, None)
         passages = [one.to_mapping(self.question) for one in self.passages]
         return {"question": self.question, "answer": self.found.text, "score": self.found.score, "document": document,
-                "start": start, "end": end, "passages": passages}
+                "start": start, "end": end, "passages": passages} | ({"cut": self.cut} if self.cut else {})
 
 
 def answers(run: Run, index: Retriever, questions: Sequence[str], k: int, first: int = 0) -> list[Answer]:
@@ -48,9 +50,9 @@ def answers(run: Run, index: Retriever, questions: Sequence[str], k: int, first:
     """
     questions = checked_texts(questions, "question")
     found = answers_in(run, questions, passages_for(index, questions, k))
-    reader = UnitReader(run.tokenizers)
-    warn_of_cuts({number: len(reader.read(question).ids) for number, question in enumerate(questions, start=first)},
-                 most_asked(run.config.model.max_length), line="question", which="half of model.max_length")
+    limit = most_asked(run.config.model.max_length)
+    warn_of_cuts({number: limit + one.cut for number, one in enumerate(found, start=first)}, limit, line="question",
+                 which="half of model.max_length")
     return found
 
 
@@ -72,7 +74,9 @@ def answers_in(run: Run, questions: Sequence[str], passages: Sequence[tuple[Pass
     spans = read(run, questions, texts, priors=[[one.score - of_one[0].score for one in of_one] for of_one in chosen])
     found = [span if span.passage is None else replace(span, passage=own[span.passage])
              for span, own in zip(spans, places, strict=True)]
-    return [Answer(*each) for each in zip(questions, found, passages, strict=True)]
+    reader, limit = UnitReader(run.tokenizers), most_asked(run.config.model.max_length)
+    cuts = [max(0, len(reader.read(question).ids) - limit) for question in questions]
+    return [Answer(*each) for each in zip(questions, found, passages, cuts, strict=True)]
 
 
 def _distinct(passages: Sequence[Passed]) -> list[int]:

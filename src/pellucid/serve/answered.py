@@ -152,6 +152,7 @@ class Answer:
         document: the one it stands in; None where there is no answer, as are start and end.
         start, end: the characters of that document that are the answer.
         passages: those that were read, the one that fits best first.
+        cut: tokens of the question that were left out, because the model takes no longer ones.
     """
 
     question: str
@@ -161,6 +162,7 @@ class Answer:
     start: int | None
     end: int | None
     passages: tuple[ReadPassage, ...]
+    cut: int = 0
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,16 @@ def test_the_answer_is_marked_and_what_matched_underlined(question: str, visit: 
     assert page.locator("#search, #look, #from, #beside").evaluate_all("all => all.every((one) => one.hidden)")
 
 
+def test_a_question_that_is_too_long_is_told_of(visit: Open, settled: Settled) -> None:
+    page = settled(visit({"run": "run", "text": ""}))
+    assert ask(page, "who lost the key? " * 3)["cut"] == 31
+    settled(page)
+    assert "its last 31 tokens are left out" in page.text_content("#unread")
+    ask(page, "who lost the key?")
+    settled(page)
+    assert page.text_content("#unread").strip() == ""
+
+
 def test_a_question_without_a_passage_and_then_a_translator(visit: Open, settled: Settled) -> None:
     page = settled(visit({"run": "run", "text": ""}))
     ask(page, "zzz")

@@ -81,6 +81,7 @@ const readPassages = later(async () => {
 export function showRead() {
   if (!isReader() || !view.answer || view.answer.question !== state.text) return;
   showAnswer(view.answer);
+  showFirst();
 }
 
 // The output before anything else: this is what the fast decoder is for.
@@ -96,9 +97,9 @@ async function first() {
 const isTraced = () => view.trace && view.trace.run === state.run && view.trace.source === state.text
   && view.trace.prefix === state.prefix && view.trace.beam_size === beam() && view.trace.length_penalty === alpha();
 
-// What the model could not read: a classifier says so with its attention.
+// What the model could not read: a classifier says so with its attention, a reader with its answer.
 export function showFirst() {
-  showUnread((isClassifier() ? view.attention : view.first) || {});
+  showUnread((isReader() ? view.answer : isClassifier() ? view.attention : view.first) || {});
 }
 
 async function trace() {
