@@ -19,6 +19,8 @@ from pellucid.serve.catalogue import Catalogue, Served, _pair
 from pellucid.serve.keys import Keys
 from pellucid.serve.limits import Limits
 from pellucid.serve.native import choose
+from pellucid.serve.scheduler import Scheduler
+from pellucid.serve.tasks import Task
 
 TEXTS = ["the cat sleeps .", "it sleeps , a cat", "", "猫在睡觉", "the cat", "une élève lit déjà"]
 
@@ -222,3 +224,21 @@ def test_the_languages_of_a_pair_are_two() -> None:
     for pair in ("en-en", "en-EN", "zh-Hans:zh-hans"):
         with pytest.raises(ConfigError, match="both languages of a pair are the same"):
             _pair(pair)
+
+
+@pytest.mark.parametrize(("path", "asked"), [
+    ("/translate", {"q": "the <b>cat</b> sleeps", "source": "en", "target": "fr", "format": "html"}),
+    ("/v1/translate", {"run": "run", "text": "the cat", "alignments": True})])
+def test_all_that_an_answer_takes_has_one_deadline(path: str, asked: dict[str, Any], server: Server,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: list[float] = []
+    enter = Scheduler._enter
+
+    async def noted(scheduler: Scheduler, task: Task, deadline: float) -> Any:
+        deadlines.append(deadline)
+        return await enter(scheduler, task, deadline)
+
+    monkeypatch.setattr(Scheduler, "_enter", noted)
+    assert server.post(path, asked).status == 200
+    assert len(deadlines) == 2
+    assert len(set(deadlines)) == 1

@@ -60,13 +60,15 @@ class Service:
         self.meter = Meter(self.limits.requests_per_minute)
 
     def admit(self, request: Request, values: Mapping[str, Any]) -> None:
-        """Lets a request in as `identify` does, if there is still room for it: its body may have come slowly.
+        """Lets a request in as `identify` does, if there is still room for it: its body may have come slowly. From here
+        on runs the time to its answer, however many steps that takes.
 
         Raises:
             HttpError: what `identify` and `require_room` raise.
         """
         self.identify(request, values)
         self.require_room()
+        request.state.deadline = time.monotonic() + (self.limits.timeout or math.inf)
 
     def require_room(self) -> None:
         """Refuses what would wait too long.
@@ -122,7 +124,8 @@ class Service:
 
     async def generate(self, request: Request, ask: Ask, texts: Sequence[str],
                        prefixes: Sequence[str] = ()) -> list[Generated]:
-        """What the run makes of the texts, in their turn, as long as somebody waits for it.
+        """What the run makes of the texts, in their turn, as long as somebody waits for it: of a request that was
+        admitted.
 
         Raises:
             HttpError: 429, too much waits; 503, it took too long; 400, the run refuses it.
@@ -132,7 +135,7 @@ class Service:
     async def generate_all(self, request: Request, asked: Sequence[tuple[Ask, Sequence[str]]],
                            prefixes: Sequence[str] = ()) -> list[list[Generated]]:
         """The same for several runs, one behind the other."""
-        deadline = self._deadline()
+        deadline = request.state.deadline
         if any(_needs_torch(ask) for ask, _ in asked):
             await run_in_threadpool(_import_torch)
 
@@ -147,16 +150,13 @@ class Service:
 
     async def alone_all(self, request: Request, works: Sequence[Callable[[], Result]]) -> list[Result]:
         """The same for several works, one behind the other; those of others may come between them."""
-        deadline = self._deadline()
+        deadline = request.state.deadline
         await run_in_threadpool(_import_torch)
 
         async def each() -> list[Result]:
             return [await self.scheduler.alone(work, deadline) for work in works]
 
         return await _answered(request, each())
-
-    def _deadline(self) -> float:
-        return time.monotonic() + (self.limits.timeout or math.inf)
 
     def named(self, name: str) -> Served:
         """The run of this name.
