@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from tests.serve.asgi import Server, serving
 
 from pellucid.errors import ConfigError
 from pellucid.runs.run import Run
+from pellucid.serve import translate
 from pellucid.serve.alignment import CrossAttention
 from pellucid.serve.catalogue import Catalogue, Served, _pair
 from pellucid.serve.keys import Keys
@@ -242,3 +244,17 @@ def test_all_that_an_answer_takes_has_one_deadline(path: str, asked: dict[str, A
     assert server.post(path, asked).status == 200
     assert len(deadlines) == 2
     assert len(set(deadlines)) == 1
+
+
+def test_long_texts_are_put_together_while_others_are_answered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, put = list[threading.Thread](), translate._together
+
+    def noted(*given: Any) -> translate.Translated:
+        threads.append(threading.current_thread())
+        return put(*given)
+
+    monkeypatch.setattr(translate, "_together", noted)
+    with serving({"run": run}, [("en", "fr")]) as server:
+        for text in ("the cat", "\n" * 4000 + "the cat"):
+            assert server.post("/translate", {"q": text, "source": "en", "target": "fr"}).status == 200
+    assert [one is threading.main_thread() for one in threads] == [True, False]

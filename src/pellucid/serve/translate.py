@@ -62,7 +62,8 @@ async def aside(texts: Sequence[str], work: Callable[[], Result]) -> Result:
 
 async def translate(service: Service, request: Request, wanted: Sequence[Wanted]) -> list[Translated]:
     """The translation of each text; one that comes out empty stays as it was. Errors as of `Service.generate`."""
-    passages = await aside([one.text for one in wanted], lambda: [_cut(one) for one in wanted])
+    read = [one.text for one in wanted]
+    passages = await aside(read, lambda: [_cut(one) for one in wanted])
     asked: dict[Ask, list[str]] = {}
     for one, passage in zip(wanted, passages, strict=True):
         if one.ask is not None:
@@ -73,7 +74,7 @@ async def translate(service: Service, request: Request, wanted: Sequence[Wanted]
              for one, passage in zip(wanted, passages, strict=True)]
     if any(isinstance(passage, HtmlPassage) and passage.has_tags for passage in passages):
         return await service.alone_all(request, works)  # which words became which is asked of the model
-    return [work() for work in works]
+    return await aside(read, lambda: [work() for work in works])
 
 
 def _cut(one: Wanted) -> Passage | HtmlPassage:
