@@ -88,7 +88,9 @@ def _reason(error: Exception) -> str:
         return "half of a surrogate pair stands alone"
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg.lower()}: line {error.lineno}, column {error.colno}"
-    return "nested too deep" if isinstance(error, RecursionError) else str(error)
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    return str(error).partition(";")[0]  # of a number with too many digits, what a program of Python is to do follows
 
 
 def _pairs(text: bytes, where: str) -> dict[str, Any]:
