@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pellucid.retrieve import terms
 from pellucid.retrieve.terms import distinct_terms, folded, marks, terms_of, uncut
 
 
@@ -26,6 +27,14 @@ def test_words_are_terms_whole() -> None:
     assert counted("the cat the").total() == 3
     assert counted("snake_case") == counted("snake case")
     assert counted("第3章abc") == counted("第") + counted("3") + counted("章") + counted("abc")
+
+
+def test_long_words_are_terms_too_and_not_kept() -> None:
+    kept = terms._kept.cache_info().currsize
+    assert counted("q" * 65 + " " + "q" * 5000 + " " + "q" * 65).most_common(1)[0][1] == 2
+    assert terms._kept.cache_info().currsize == kept
+    assert counted("q" * 64).total() == 1
+    assert terms._kept.cache_info().currsize == kept + 1
 
 
 @pytest.mark.parametrize("word", ["किताब", "क्षि", "مُحَمَّد", "שָׁלוֹם", "தமிழ்", "বাংলা", "x\u0301y", "н\u0435\u0301", "ދިވެހި",

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 _CODE_POINT = 21  # bits
 _WORD = 1 << 47  # set in those of words
+_LONGEST = 64  # characters of a word whose hash is kept: longer ones, which whoever asks makes up, take much memory
 _UNSPACED = (
     (0x3005, 0x3007), (0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
     (0xE01, 0xE3A), (0xE40, 0xE4E), (0xE81, 0xEBD), (0xEC0, 0xECE), (0xEDC, 0xEDF), (0x1000, 0x103F), (0x1050, 0x108F),
@@ -43,7 +44,8 @@ def terms_of(texts: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.int64
     is_unspaced = _unspaced()[code]
     first = np.flatnonzero(is_unspaced)
     pair = np.flatnonzero(is_unspaced[:-1] & is_unspaced[1:])
-    words = [(_hashed(word), number) for number, text in enumerate(plain) for word in _words().findall(text)]
+    words = [(_kept(word) if len(word) <= _LONGEST else _hash(word), number)
+             for number, text in enumerate(plain) for word in _words().findall(text)]
     found = np.array(words, np.uint64).reshape(-1, 2)
     terms = np.concatenate([code[first], code[pair] << np.uint64(_CODE_POINT) | code[pair + 1], found[:, 0]])
     places = np.searchsorted(ends, np.concatenate([first, pair]), side="right")
@@ -136,7 +138,9 @@ def _unspaced() -> NDArray[np.bool_]:
     return table
 
 
-@functools.lru_cache(maxsize=2**18)
-def _hashed(word: str) -> int:
+def _hash(word: str) -> int:
     digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "little") & (_WORD - 1) | _WORD
+
+
+_kept = functools.lru_cache(maxsize=2**18)(_hash)
