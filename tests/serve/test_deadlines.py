@@ -197,3 +197,18 @@ def test_a_long_answer_is_held_by_nobody_who_does_not_read_it() -> None:
 
     with serving({"run": pellucid.load(KEPT)}) as server:
         asyncio.run(ask(guard.Guard(app, server.service)))
+
+
+def test_who_closes_its_side_behind_a_request_has_gone() -> None:
+    """As a client that vanishes does: its turn is for others."""
+    gone = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (message := await receive())["type"] != "http.disconnect":
+            pass
+        gone.append(message["type"])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    assert asyncio.run(faults(app, [Misbehaviour("half closed", (HEALTH + b"\r\n",), "", ends=True)])) == []
+    assert gone == ["http.disconnect"]
