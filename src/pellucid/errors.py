@@ -59,6 +59,14 @@ def no_right(error: PermissionError) -> CheckpointError:
                            fix="give this user the right; chmod -R a+rX FOLDER gives it to all")
 
 
+def no_utf8(error: UnicodeDecodeError, where: str) -> ConfigError:
+    """What is told of a file of settings in another encoding."""
+    line = error.object.count(b"\n", 0, error.start) + 1
+    return ConfigError("the file is not valid UTF-8", where=f"{where}:{line}",
+                       why=f"byte 0x{error.object[error.start]:02x} at offset {error.start:,} of the file",
+                       fix="save it as UTF-8, in an editor or by iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW")
+
+
 class PellucidWarning(UserWarning):
     """Something was done otherwise than asked for; the message says what and why. The command line prints it."""
 

@@ -135,6 +135,15 @@ def test_an_unknown_option_lists_the_names(refused: Callable[..., Any], key: str
     assert refused(NO_DATA, f"--{key}", value, "--dry-run").code == 2
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_file_in_another_encoding_is_told_by_line_and_byte(cli: Any, tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "my.yaml"
+    path.write_text("seed: 1\nabout: {title: café}\n", encoding=encoding)
+    line, byte = (2, "0xe9 at offset 26") if encoding == "latin-1" else (1, "0xff at offset 0")
+    for verb in ("train", "ablate"):
+        cli(verb, path).says(2, "the file is not valid UTF-8", f"{path}:{line}", f"byte {byte} of the file", "iconv")
+
+
 def test_width_that_the_heads_cannot_share(refused: Callable[..., Any]) -> None:
     refused(NO_DATA, "--model.d_model", "30", "--model.n_heads", "4").says(2, "30", "4", "divisible", "choose n_heads")
 

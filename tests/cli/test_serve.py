@@ -57,6 +57,13 @@ def test_what_cannot_work_is_refused(cli: Any, served: dict[str, Any], words: tu
     assert not served
 
 
+def test_keys_in_another_encoding_are_told_by_line_and_byte(cli: Any, served: dict[str, Any], tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_bytes(b"abc\nschl\xfcssel\n")
+    cli("serve", "a", "--api-keys", keys).says(2, "the file is not valid UTF-8", f"{keys}:2", "byte 0xfc at offset 8")
+    assert not served
+
+
 def test_a_server_says_what_it_needs(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pellucid.cli.serve.find_spec", lambda name: None)
     done = cli("serve", "a")

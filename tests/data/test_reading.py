@@ -226,3 +226,11 @@ def test_what_is_no_such_file_is_refused(content: str, tmp_path: Path) -> None:
     path.write_text(content)
     with pytest.raises(DataError):
         list(read_squad(str(path)))
+
+
+def test_a_file_in_another_encoding_is_told_by_line_and_byte(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(b'{"data":\n["caf\xe9"]}')
+    with pytest.raises(DataError, match="the file is not valid UTF-8") as error:
+        list(read_squad(str(path)))
+    assert (error.value.where, error.value.why) == (f"{path}:2", "byte 0xe9 at offset 14 of the file")

@@ -13,7 +13,7 @@ from typing import Any
 
 from pellucid.data.reading import Question, Reference, question_of
 from pellucid.data.tables import Record
-from pellucid.data.text_lines import open_data
+from pellucid.data.text_lines import open_data, whole_text
 from pellucid.errors import DataError
 
 MOST_BYTES = 2**28  # of a file, which is read whole
@@ -29,8 +29,9 @@ def read_squad(path: str) -> Iterator[Record]:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise DataError(f"the file holds more than {MOST_BYTES // 2**20} MiB", where=path, fix="divide it")
+    text = whole_text(content, path).removeprefix("\ufeff")
     try:
-        whole = json.loads(content.decode("utf-8-sig"))
+        whole = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError("the file is no JSON", where=path, why=str(error)) from error
     number = 0

@@ -145,6 +145,21 @@ def _decode(raw: bytes, path: str, number: int, offset: int) -> str:
                         fix=to_utf8(line if number == 1 else b"")) from error
 
 
+def whole_text(raw: bytes, path: str) -> str:
+    """The text of a whole file.
+
+    Raises:
+        DataError: it is no UTF-8.
+    """
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DataError("the file is not valid UTF-8", where=f"{path}:{line}",
+                        why=f"byte 0x{raw[error.start]:02x} at offset {error.start:,} of the file",
+                        fix=to_utf8(raw)) from error
+
+
 def to_utf8(start: bytes) -> str:
     """What makes UTF-8 of a file that begins so."""
     return next((text for magic, text in _MAGIC.items() if start.startswith(magic)), _TO_UTF8)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.config.strict_yaml import read_yaml
-from pellucid.errors import ConfigError, guess
+from pellucid.errors import ConfigError, guess, no_utf8
 
 _FOLDER = Path(__file__).parent
 
@@ -55,8 +55,10 @@ def read_shipped(name: str, folder: Path, kind: str) -> Recipe:
     except IsADirectoryError as error:
         raise ConfigError(f"this is a folder, and a {kind} or file is wanted", where=name,
                           fix="name the YAML file; a run's folder would hold config.yaml") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the file cannot be read", where=name, why=str(error)) from error
+    except OSError as error:
+        raise ConfigError("the file cannot be read", where=name, why=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise no_utf8(error, name) from error
     if not isinstance(mapping, dict):
         raise ConfigError("the file must be a mapping of keys to values", where=str(path))
     about = mapping.pop("about", {})

@@ -14,7 +14,7 @@ from typing import Any
 
 from pellucid.data.json_array import Repeated, is_array, object_of, values_of
 from pellucid.data.tables import checked_text, refuse_repeated
-from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, read_lines, to_utf8
+from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, read_lines, whole_text
 from pellucid.errors import DataError, PellucidWarning
 from pellucid.retrieve.passages import Document
 
@@ -254,14 +254,7 @@ def _list(value: Any, name: str, path: str) -> list[Any]:
 
 def _text(path: str) -> str:
     """The text of a file as it stands, line ends too; a byte order mark at its start is skipped."""
-    raw = _whole(path)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError("the file is not valid UTF-8", where=f"{path}:{line}",
-                        why=f"byte 0x{raw[error.start]:02x} at offset {error.start:,} of the file",
-                        fix=to_utf8(raw)) from error
+    return whole_text(_whole(path), path)
 
 
 def _whole(path: str) -> bytes:

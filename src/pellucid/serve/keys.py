@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from pellucid.errors import ConfigError
+from pellucid.errors import ConfigError, no_utf8
 
 
 class Keys:
@@ -46,8 +46,10 @@ def read_keys(path: Path) -> Keys:
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the keys cannot be read", where=str(path), why=str(error)) from error
+    except OSError as error:
+        raise ConfigError("the keys cannot be read", where=str(path), why=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise no_utf8(error, str(path)) from error
     keys = [key for line in lines if (key := re.sub(r"(^|\s)#.*", "", line).strip())]
     if not keys:
         raise ConfigError("the file holds no keys", where=str(path), fix="write one key a line")
