@@ -149,17 +149,21 @@ def _as_they_come(stream: io.BufferedReader, name: str, patience: float) -> Iter
             lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
         if is_over and not lines[-1]:  # the last line was ended
             lines.pop()
-        if len(rest) > MAX_LINE_BYTES:
-            raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB",
-                            where=f"{name}:{number + len(lines) + 1}")
-        for line in lines:
-            if not block:
-                begun = time.monotonic()
-            number += 1
-            block.append(_decode(line, f"{name}:{number}"))
-            if len(block) == LINES_AT_ONCE:
-                yield block
-                block = []
+        try:
+            for line in lines:
+                if not block:
+                    begun = time.monotonic()
+                number += 1
+                block.append(_decode(line, f"{name}:{number}"))
+                if len(block) == LINES_AT_ONCE:
+                    yield block
+                    block = []
+            if len(rest) > MAX_LINE_BYTES:
+                raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB", where=f"{name}:{number + 1}")
+        except DataError:
+            if block:
+                yield block  # what came before is answered
+            raise
     if block:
         yield block
 
