@@ -273,13 +273,16 @@ def test_the_browser_would_tell(tmp_path: Path) -> None:
     assert asked == ["http://example.invalid/a.png"]
 
 
-def test_pictures_of_sentences_that_were_looked_at_before_go(cli: Any, run: Path, tmp_path: Path) -> None:
+def test_pictures_of_sentences_and_heads_that_were_looked_at_before_go(cli: Any, run: Path, tmp_path: Path) -> None:
     out = tmp_path / "pages"
-    words = ("inspect", run, "--out", out, "--pairs", 0, "--text", "1 2 3")
-    assert cli(*words, "--text", "3 2").code == 0
+    words = ("inspect", run, "--out", out, "--text", "1 2 3", "--pairs")
+    assert cli(*words, 1, "--text", "3 2").code == 0
     assert list(out.glob("attention-2-*"))
+    assert {path.stem for path in out.glob("head-*.csv")} == {path.stem for path in out.glob("head-*.png")} == {
+        "head-entropy", "head-distance", "head-importance"}
     (out / "attention-notes.txt").write_text("mine")
-    assert cli(*words).code == 0
+    assert cli(*words, 0).code == 0
     assert not list(out.glob("attention-2-*"))
+    assert not list(out.glob("head-*"))
     assert list(out.glob("attention-1-*"))
     assert (out / "attention-notes.txt").read_text() == "mine"

@@ -92,8 +92,8 @@ def inspect(run: Run, texts: Sequence[str], pairs: int, out: Path, say: Callable
     html = page(told("Inside {run}").format(run=run.folder.name or run.folder.resolve().name), _facts(run),
                 [section for section in found if section is not None], language())
     write_text(out / PAGE, html)
-    for old in out.glob("attention-*"):  # of sentences that were looked at before
-        if old.suffix in (".png", ".csv") and f"{old.stem}.png" not in maps:
+    for old in (*out.glob("attention-*"), *out.glob("head-*")):  # of other sentences, or of heads measured before
+        if old.suffix in (".png", ".csv") and f"{old.stem}.png" not in (*maps, *names):
             old.unlink(missing_ok=True)
     return Inspection(out / PAGE, (*maps, *names), missing)
 
