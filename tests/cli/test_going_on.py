@@ -30,6 +30,12 @@ def test_a_finished_run_says_so_and_how_to_extend_it(cli: Any, copy: Path) -> No
     assert yaml.safe_load((copy / "config.yaml").read_text())["train"]["steps"] == 48
 
 
+def test_only_what_is_not_finished_can_be_resumed(cli: Any, tiny: Path, copy: Path, tmp_path: Path) -> None:
+    assert f"run folder {copy}\n" in cli("train", tiny, "--out", copy).err
+    fresh = tmp_path / "fresh"
+    assert f"run folder {fresh}: run the same command again to resume\n" in cli("train", tiny, "--out", fresh).err
+
+
 @pytest.mark.parametrize("content", ["", "[", "[]"])
 def test_a_damaged_word_of_the_end_is_written_anew(cli: Any, copy: Path, content: str) -> None:
     before = (copy / "ended.json").read_text()

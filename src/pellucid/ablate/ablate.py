@@ -43,7 +43,8 @@ def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter,
             reporter.say(f"note: {text}")
         pool = Pool(in_turns(planned, len(cells)), jobs, reporter)
         reporter.say(f"{study.name}: {len(cells)} cells × {len(study.seeds)} seeds, {len(pool.waiting)} of "
-                     f"{len(planned)} runs to do, {jobs} at once; run the same command again to resume")
+                     f"{len(planned)} runs to do"
+                     + (f", {jobs} at once; run the same command again to resume" if pool.waiting else ""))
         try:
             pool.work()
             count_operations(study, cells, out, reporter.progress)

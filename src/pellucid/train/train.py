@@ -284,7 +284,7 @@ def introduce(session: Session, out: Path) -> None:
     session.reporter.say(f"training {learner.config.task} {where}to step {session.steps:,}: "
                          f"{sum(p.numel() for p in learner.parameters):,} parameters, {learner.precision} products on "
                          f"{learner.device}, {learner.batches.per_epoch:,} batches an epoch, {who}")
-    session.reporter.say(f"run folder {out}: run the same command again to resume")
+    session.reporter.say(f"run folder {out}" + ("" if is_over(session) else ": run the same command again to resume"))
     if not is_over(session):
         per_epoch = updates_in(learner.config, learner.batches.per_epoch)
         for text in too_short(learner.config.train, session.steps, per_epoch):
