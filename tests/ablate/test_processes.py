@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ import pytest
 from pellucid.ablate import processes
 from pellucid.ablate.ablate import ablate
 from pellucid.ablate.agenda import Planned
-from pellucid.ablate.outcome import Outcome
+from pellucid.ablate.outcome import Outcome, write_outcome
 from pellucid.ablate.processes import Stopped, seconds_left
 from pellucid.ablate.study import Study
 from pellucid.errors import DataError, UserError
@@ -64,13 +64,13 @@ def test_a_kill_between_two_test_sets_loses_no_table_of_sentences(study: Make, t
                   "metrics": ["first.exact", "second.exact"]})
     asked, dies = list[tuple[str, str]](), [True]
 
-    def noted(planned: Planned, test: str) -> None:
-        asked.append((planned.name, test))
-        if dies:
+    def noted(planned: Planned, tests: Iterable[str]) -> None:
+        asked.extend((planned.name, test) for test in tests)
+        if asked and dies:
             dies.pop()
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(processes, "sentence_influences", noted)
+    monkeypatch.setattr(processes, "keep_influences", noted)
     with pytest.raises(KeyboardInterrupt):
         run(made, tmp_path / "out")
     first = asked[-1]
@@ -78,6 +78,29 @@ def test_a_kill_between_two_test_sets_loses_no_table_of_sentences(study: Make, t
     run(made, tmp_path / "out")
     assert asked[1] == first
     assert (first[0], "second") in asked[2:]
+
+
+def test_a_kill_behind_a_new_score_leaves_no_table_of_an_older_test_set(study: Make, tmp_path: Path,
+                                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sentences would be taken for those of the new one."""
+    def of_length(length: int) -> Study:
+        return study({"tests": {"far": {"min_length": length, "max_length": length}}, "metrics": ["far.exact"]})
+
+    out = tmp_path / "out"
+    run(of_length(12), out)
+    (out / "sentences").mkdir(exist_ok=True)
+    tables = [out / "sentences" / f"{path.stem}.far.json" for path in (out / "outcomes").glob("*.json")]
+    for each in tables:
+        each.write_text('{"exact": [1, 2, 3]}')
+
+    def dies(path: Path, outcome: Outcome) -> None:
+        write_outcome(path, outcome)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(processes, "write_outcome", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run(of_length(14), out)
+    assert sum(each.exists() for each in tables) == len(tables) - 1
 
 
 def test_data_that_changed_since_are_refused(study: Make, tmp_path: Path) -> None:

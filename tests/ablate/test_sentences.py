@@ -14,7 +14,7 @@ from pellucid.ablate.agenda import in_turns, plan
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.confounds import count_operations, operations_of
 from pellucid.ablate.outcome import Outcome, write_outcome
-from pellucid.ablate.sentences import sentence_influences
+from pellucid.ablate.sentences import keep_influences, sentence_influences
 from pellucid.ablate.study import Study
 from pellucid.data.splits import open_splits
 from pellucid.errors import CheckpointError
@@ -50,6 +50,8 @@ def test_a_table_is_made_once_from_what_a_run_wrote(study: Make, tmp_path: Path)
     found = sentence_influences(planned, "test")
     assert found["exact"] == pytest.approx([-50, 50] * 5)
     assert found.keys() == {"bleu", "exact"}  # the scores that were computed
+    assert not (tmp_path / "sentences").exists()  # who reads keeps nothing
+    keep_influences(planned, ["test"])
     (place / "test.hyp").unlink()
     (kept,) = (tmp_path / "sentences").iterdir()
     assert sentence_influences(planned, "test")["exact"] == pytest.approx([-50, 50] * 5)  # kept beside the outcome

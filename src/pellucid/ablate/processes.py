@@ -25,7 +25,7 @@ from pellucid.ablate.outcome import (
     vocabulary_of,
     write_outcome,
 )
-from pellucid.ablate.sentences import sentence_influences, table_of
+from pellucid.ablate.sentences import keep_influences, table_of
 from pellucid.config.effects import LANGUAGES, differences_in_training
 from pellucid.errors import CheckpointError, DataError, NumericalError, UserError
 from pellucid.files import make_folder, read_json
@@ -111,8 +111,8 @@ class Pool:
 
     def _start(self, planned: Planned) -> None:
         stage = self._lacks(planned)[0]
-        for test in self.outcomes[planned.outcome].scores.keys() & planned.test_sets.keys():
-            sentence_influences(planned, test)  # whose outputs this stage may replace, after one that was killed
+        known = self.outcomes[planned.outcome].scores.keys() & planned.test_sets.keys()
+        keep_influences(planned, known)  # whose outputs this stage may replace, after one that was killed
         make_folder(planned.log.parent)
         output = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
         with planned.log.open("ab") as log:
@@ -150,10 +150,11 @@ class Pool:
             known = {stage: planned.tests[stage]} if stage in planned.tests else {}
             outcome = replace(outcome, scores={**outcome.scores, stage: evaluated_scores(told)},
                               tests=outcome.tests | known)
+        if stage != "train":
+            table_of(planned, stage).unlink(missing_ok=True)  # of fewer scores, or of another test set of that name
         write_outcome(planned.outcome, outcome)
         if stage != "train":
-            table_of(planned, stage).unlink(missing_ok=True)  # of fewer scores
-            sentence_influences(planned, stage)  # kept now: the next test set's outputs take the place of these
+            keep_influences(planned, [stage])  # now: the next test set's outputs take the place of these
         self.outcomes[planned.outcome] = outcome
         if self._lacks(planned):
             self._start(planned)

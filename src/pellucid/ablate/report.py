@@ -12,6 +12,7 @@ from pellucid.ablate.figures import curves_of, forest, learning_curves, over_tes
 from pellucid.ablate.grid import Grid, grids_of
 from pellucid.ablate.outcome import Outcome
 from pellucid.ablate.results import Result, Run, results_of
+from pellucid.ablate.sentences import keep_influences
 from pellucid.ablate.study import MEASURED, Study
 from pellucid.ablate.tables import Table, results_csv, tables_of
 from pellucid.ablate.words import in_words
@@ -32,6 +33,8 @@ def write_report(study: Study, cells: Sequence[Cell], planned: Sequence[Planned]
         operations: of an update, for each token, by the label of the cell.
     """
     runs = [(run, run.read()) for run in planned]
+    for run, outcome in runs:
+        keep_influences(run, outcome.scores.keys() & run.test_sets.keys())
     results = results_of(study, cells, runs, operations)
     grids = grids_of(study, results, runs)
     figures = _figures(study, results, runs)

@@ -1,7 +1,7 @@
 """What each test sentence does to the scores of a run: a small table a run and test set, made from the run's outputs
 once they are there, and kept in the study's folder, so that reports can be made again from it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -30,16 +30,21 @@ def sentence_influences(planned: Planned, test: str) -> dict[str, NDArray[np.flo
     """
     path = table_of(planned, test)
     if not path.exists():
-        made = _from_outputs(planned, test)
-        if not made:
-            return {}
-        make_folder(path.parent)
-        write_json(path, {score: np.round(values, _DIGITS).tolist() for score, values in made.items()})
+        return _from_outputs(planned, test)
     try:
         return {score: np.asarray(values, dtype=np.float64).reshape(-1) for score, values in read_json(path).items()}
     except (TypeError, ValueError, AttributeError) as error:
         raise CheckpointError("a table of sentences is damaged", where=str(path),
                               fix="remove it: it is made again from the run's outputs, while they are there") from error
+
+
+def keep_influences(planned: Planned, tests: Iterable[str]) -> None:
+    """Writes the tables of these test sets, as far as they are not there and can be made."""
+    for test in tests:
+        path = table_of(planned, test)
+        if not path.exists() and (made := _from_outputs(planned, test)):
+            make_folder(path.parent)
+            write_json(path, {score: values.tolist() for score, values in made.items()})
 
 
 def table_of(planned: Planned, test: str) -> Path:
@@ -64,7 +69,7 @@ def _from_outputs(planned: Planned, test: str) -> dict[str, NDArray[np.float64]]
     if len(pairs) != len(hypotheses):
         return {}
     sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
-    return {name: influences(metric, sources)
+    return {name: np.round(influences(metric, sources), _DIGITS)
             for name, metric in _statistics(planned, hypotheses, references, told).items()}
 
 
