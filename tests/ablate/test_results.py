@@ -25,6 +25,7 @@ from pellucid.ablate.outcome import (
     Divergence,
     Outcome,
     divergence,
+    finite,
     last_screen,
     trained_scores,
     write_outcome,
@@ -56,6 +57,17 @@ def planned_of(study: Study, out: Path) -> list[Planned]:
 
 def results(study: Study, runs: list[tuple[Planned, Outcome]]) -> dict[str, Result]:
     return {result.cell.label: result for result in results_of(study, cells_of(study), runs, {})}
+
+
+def test_a_score_that_is_not_finite_is_told(study: Make, tmp_path: Path) -> None:
+    made = study({"factors": {"model.position": ["sinusoidal", "none"]}, "metrics": ["test.perplexity", "test.exact"]})
+    runs = [(one, dataclasses.replace(outcome(one), scores={"test": finite(
+        {"exact": 50.0, "perplexity": 2.0 if one.config.seed < 3 or one.cell.is_baseline else math.inf})}))
+        for one in planned_of(made, tmp_path)]
+    said = in_words(made, list(results(made, runs).values()), [])
+    assert [text for text in said if "finite" in text] == [
+        "Without a finite test.perplexity, so that means and tests are of the other seeds: position none "
+        "(1 of 3)."]
 
 
 def test_large_numbers_below_effects_can_be_read(study: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

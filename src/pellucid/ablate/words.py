@@ -142,6 +142,14 @@ def _cautions(study: Study, results: Sequence[Result]) -> list[str]:
     if diverged := [f"{result.cell.label} ({len(result.diverged)} of {len(study.seeds)})"
                     for result in results if result.diverged]:
         said.append(f"Diverged: {'; '.join(diverged)}.")
+    lost: dict[str, list[str]] = {}
+    for result in results:
+        for metric, score in result.scores.items():
+            count = len(study.seeds) - len(result.diverged) - result.missing - len(score.values)
+            if count > 0:
+                lost.setdefault(metric, []).append(f"{result.cell.label} ({count} of {len(study.seeds)})")
+    said += [f"Without a finite {metric}, so that means and tests are of the other seeds: {'; '.join(told)}."
+             for metric, told in lost.items()]
     if missing := sum(result.missing for result in results):
         said.append(f"Not finished: {missing} runs are still to be done, and the report is of the others.")
     return said
