@@ -207,6 +207,18 @@ def test_score_reads_one_side_from_standard_input(cli: Any, run: Path, tmp_path:
     cli(*words, stdin="1\n" * 2).says(3, "more targets than lines of input", "3 lines, and the input 2")
 
 
+@pytest.mark.parametrize(("lines", "told"), [(2, "fewer"), (4, "more")])
+def test_files_of_different_lengths_are_refused_before_anything_is_answered(cli: Any, run: Path, tmp_path: Path,
+                                                                           lines: int, told: str) -> None:
+    (tmp_path / "three").write_text("1\n2\n3\n")
+    (tmp_path / "others").write_text("1\n" * lines)
+    for words in (("score", run, "--source", tmp_path / "three", "--target"),
+                  ("generate", run, "--input", tmp_path / "three", "--prefix")):
+        done = cli(*words, tmp_path / "others")
+        done.says(3, f"there are {told} ", "than lines of input", f"it has {lines} lines, and the input 3")
+        assert done.out == ""
+
+
 def test_what_is_generated_has_the_score_that_is_told(cli: Any, run: Path, tmp_path: Path) -> None:
     exactly = ("--decode.precision", "fp32")  # as it is scored
     one = json.loads(cli("generate", run, "--json", *exactly, stdin="1 2 3\n").out)["hypotheses"][0]

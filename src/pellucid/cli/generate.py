@@ -73,7 +73,7 @@ def main(program: str, words: Sequence[str]) -> int:
         raise DataError("the file of prefixes does not exist", where=str(arguments.prefix),
                         why="--prefix is the name of a file, not text",
                         fix="give --prefix FILE, with a line for each line of the input")
-    prefixes = None if arguments.prefix is None else Beside(arguments.prefix, "prefixes")
+    prefixes = None if arguments.prefix is None else Beside(arguments.prefix, "prefixes", arguments.input)
     fix = "" if options.split_sentences else "; --split-sentences translates all of it"
     with remarks(run.config.model.max_length, "prefix", fix) as told:
         answer_lines(arguments.input, arguments.output, _answers(run, options, arguments.json, told.note, prefixes))

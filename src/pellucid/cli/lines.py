@@ -190,11 +190,19 @@ class Beside:
 
     Args:
         what: they are, in the plural.
+        source: of the input.
+
+    Raises:
+        DataError: both are files, which can be counted before there is work, and one has more lines.
     """
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path, what: str, source: Path | None) -> None:
         self._path, self._what, self._taken = path, what, 0
         self._lines = chain.from_iterable(blocks_of_lines(path))
+        if path.is_file() and source is not None and source != STANDARD_INPUT and source.is_file():
+            count, wanted = (sum(map(len, blocks_of_lines(each))) for each in (path, source))
+            if count != wanted:
+                raise self._unequal("fewer" if count < wanted else "more", count, f"{wanted:,}")
 
     def take(self, count: int) -> list[str]:
         """The next ones.
@@ -205,9 +213,7 @@ class Beside:
         found = list(islice(self._lines, count))
         self._taken += len(found)
         if len(found) < count:
-            raise DataError(f"there are fewer {self._what} than lines of input", where=str(self._path),
-                            why=f"it has {self._taken:,} lines, and the input at least "
-                                f"{self._taken - len(found) + count:,}")
+            raise self._unequal("fewer", self._taken, f"at least {self._taken - len(found) + count:,}")
         return found
 
     def end(self) -> None:
@@ -218,8 +224,11 @@ class Beside:
         """
         more = sum(1 for _ in self._lines)
         if more:
-            raise DataError(f"there are more {self._what} than lines of input", where=str(self._path),
-                            why=f"it has {self._taken + more:,} lines, and the input {self._taken:,}")
+            raise self._unequal("more", self._taken + more, f"{self._taken:,}")
+
+    def _unequal(self, which: str, count: int, wanted: str) -> DataError:
+        return DataError(f"there are {which} {self._what} than lines of input", where=str(self._path),
+                         why=f"it has {count:,} lines, and the input {wanted}")
 
 
 def other_than(output: Path | None, *inputs: Path | None) -> None:

@@ -42,7 +42,8 @@ def main(program: str, words: Sequence[str]) -> int:
                           fix="give a file for one of them")
     run = load(arguments.run)
     run.must_be("seq2seq", "score")
-    beside = Beside(arguments.source, "sources") if is_target_piped else Beside(arguments.target, "targets")
+    beside = (Beside(arguments.source, "sources", arguments.target) if is_target_piped else
+              Beside(arguments.target, "targets", arguments.source))
 
     def answers(block: list[str], first: int) -> Iterator[str]:
         others = beside.take(len(block))
