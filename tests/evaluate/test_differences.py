@@ -37,16 +37,26 @@ def test_sentences_of_one_length_are_one_group() -> None:
 
 
 def test_f1_of_words_by_frequency_by_hand() -> None:
-    references = ["the cat sees", "the emu"]
+    pairs = [("le chat voit", "the cat sees"), ("l'émeu", "the emu")]
     known = Counter({"the": 5, "cat": 1, "sees": 20})
     outputs = (["the cat cat", "the emu"], ["a sees", "the"])
-    never, rare, often = by_frequency(outputs, references, known, str.split)
+    never, rare, often = by_frequency(outputs, pairs, known, str.split)
     assert (never.group, never.n) == ("never", 1)  # emu; b also wrote "a", which nobody knows
     assert (never.a, never.b) == (100, 0)
     assert (rare.group, rare.n) == ("1 to 9 times", 3)  # the, cat, the
     assert rare.a == pytest.approx(200 * 3 / (4 + 3))
     assert rare.b == pytest.approx(200 * 1 / (1 + 3))
     assert (often.group, often.n, often.a, often.b) == ("10 to 99 times", 1, 0, 100)
+
+
+def test_intervals_of_words_are_over_sources() -> None:
+    """Four references of each source tell no more than one, if they and what is written for them are the same."""
+    pairs = [(f"source {i}", "a b") for i in range(12)]
+    outputs = (["a b" if i % 3 else "a" for i in range(12)], ["a" if i % 2 else "a b" for i in range(12)])
+    (once,) = by_frequency(outputs, pairs, Counter(), str.split)
+    (again,) = by_frequency((outputs[0] * 4, outputs[1] * 4), pairs * 4, Counter(), str.split)
+    assert (again.n, again.difference) == (4 * once.n, once.difference)
+    assert again.interval == pytest.approx(once.interval)
 
 
 def test_words_are_those_of_bleu() -> None:

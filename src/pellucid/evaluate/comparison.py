@@ -126,7 +126,7 @@ def compare(runs: Sequence[Evaluated], pairs: Sequence[tuple[str, str]], chosen:
         if a.run.config.task == "seq2seq":
             references = [reference for _, reference in pairs]
             frequencies = frequencies or _frequencies(runs[0].run, references, lowercase)
-            detail["by_frequency"] = by_frequency(outputs, references, frequencies.counts, frequencies.words)
+            detail["by_frequency"] = by_frequency(outputs, pairs, frequencies.counts, frequencies.words)
             detail["frequency_in"] = frequencies.where
         detail["sentences_by"] = graded  # of one sentence, exact matches say little, and BLEU nothing reliable
         detail["sentences"] = most_different(a.statistics[graded], b.statistics[graded], pairs, outputs)

@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
-from pellucid.evaluate.significance import SentenceStatistics, corpus_score, difference_interval, of_sentences
+from pellucid.evaluate.significance import (
+    SentenceStatistics,
+    corpus_score,
+    difference_interval,
+    of_sentences,
+    with_sources,
+)
 from pellucid.evaluate.translation import bleu_tokenizer
 
 _BINS = 4
@@ -76,20 +82,20 @@ def _group(name: str, n: int, a: SentenceStatistics, b: SentenceStatistics) -> G
     return Group(name, n, of_a, of_b, of_a - of_b, difference_interval(a, b))
 
 
-def by_frequency(outputs: tuple[Sequence[str], Sequence[str]], references: Sequence[str], known: Counter[str],
+def by_frequency(outputs: tuple[Sequence[str], Sequence[str]], pairs: Sequence[tuple[str, str]], known: Counter[str],
                  words: Words) -> list[Group]:
     """The F₁ of words by how often they are in `known`: of the words that a system wrote and that the references have,
     how many are in both, sentence by sentence (Neubig et al. 2019, "compare-mt"). Classes without words are left out;
     n counts words of the references."""
     groups = []
-    truth = [Counter(words(line)) for line in references]
+    sources, truth = [source for source, _ in pairs], [Counter(words(reference)) for _, reference in pairs]
     written = [[Counter(words(line)) for line in side] for side in outputs]
     ends = [*_FREQUENCIES[1:], None]
     for low, high in zip(_FREQUENCIES, ends, strict=True):
         def belongs(word: str, low: int = low, high: int | None = high) -> bool:
             return known[word] >= low and (high is None or known[word] < high)
 
-        a, b = (_f1_statistics(side, truth, belongs) for side in written)
+        a, b = (with_sources(_f1_statistics(side, truth, belongs), sources) for side in written)
         n = int(a.statistics[:, 2].sum())
         if n:
             times = f"{low:,} times or more" if high is None else f"{low:,} to {high - 1:,} times"
