@@ -144,6 +144,11 @@ def test_a_file_in_another_encoding_is_told_by_line_and_byte(cli: Any, tmp_path:
         cli(verb, path).says(2, "the file is not valid UTF-8", f"{path}:{line}", f"byte {byte} of the file", "iconv")
 
 
+def test_a_name_that_is_no_utf8_is_refused_before_its_run_could_not_be_read(refused: Callable[..., Any]) -> None:
+    for words in (("--data.train", "a\udcff.tsv"), ("--data.train.source", "a\udcff", "--data.train.target", "b")):
+        refused(NO_DATA, *words).says(2, f"{words[0][2:]} is not valid UTF-8", "the byte 0xff", "another name")
+
+
 def test_width_that_the_heads_cannot_share(refused: Callable[..., Any]) -> None:
     refused(NO_DATA, "--model.d_model", "30", "--model.n_heads", "4").says(2, "30", "4", "divisible", "choose n_heads")
 

@@ -32,8 +32,9 @@ def read_yaml(text: str, where: str) -> Any:
 
 
 def as_yaml(value: Any) -> str:
-    """The value as YAML, for people."""
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    """The value as YAML, for people; `read_yaml` gives it back."""
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(value, sort_keys=False) if "\x85" in text else text  # which would be read as an end of line
 
 
 def _check_depth(text: str) -> None:
