@@ -65,7 +65,8 @@ def test_thirty_levels_are_read() -> None:
     ("a: 2024-13-45", "'2024-13-45' is no timestamp"), ("a: !!map 5", "'5' is no map"), ("a: 0b_", "'0b_' is no int"),
     ("a: " + "1" * 5000, "is no int"), ("a: \0", "characters are not allowed"),
     ("a: \ud800", "not allowed"), ("a: 1\na: 2", "stands twice"),
-    ("{b: {a: 1, a: 2}}", "stands twice"), ("a: !!python/name:os.system", "python/name"), ("<<: 5", "merging")])
+    ("{b: {a: 1, a: 2}}", "stands twice"), ("{yes: 1, on: 2}", "the key on stands twice"), ("{8: 1, 010: 2}", "twice"),
+    ("{<<: {a: 1}, <<: {b: 1}}", "stands twice"), ("a: !!python/name:os.system", "python/name"), ("<<: 5", "merging")])
 def test_what_is_no_plain_data_is_refused(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match="is no YAML") as error:
         read_yaml(text, "my.yaml")

@@ -61,7 +61,8 @@ class _StrictLoader(_SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:  # plain YAML would take the last one and say nothing
+            value = key.value if key.tag.endswith(":merge") else self.construct_object(key)  # yes and true are one
+            if value in seen:  # plain YAML would take the last one and say nothing
                 raise yaml.MarkedYAMLError(None, None, f"the key {key.value} stands twice", key.start_mark)
-            seen.add(key.value)
+            seen.add(value)
         return super().construct_mapping(node, deep)
