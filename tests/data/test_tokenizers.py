@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from pellucid.config import Task, TokenizerConfig
 from pellucid.data.tokenizers import BOS, EOS, PAD, UNK, Tokenizers, build, load_tokenizers, train_tokenizers
-from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
+from pellucid.data.tokenizers.interface import Tidy
+from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer, train
 from pellucid.errors import CheckpointError, ConfigError, DataError, PellucidWarning, UserError
 
 KNOWN = "abcdeé中日😀 \t\r\n\u00a0\u2028\x85\x0b\x0c\x01\u200b\ufeff\ufffd\u0301.,!?<>/snupk1234"  # each in SOUP
@@ -326,3 +327,22 @@ def test_a_package_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UserError, match="needs spaCy") as caught:
         trained(ENGLISH, kind="spacy")
     assert "pellucid[words]" in caught.value.fix
+
+
+@pytest.mark.parametrize("at", [1, 5, 1400])
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
+def test_an_interruption_is_no_fault_of_the_settings(algorithm: str, at: int) -> None:
+    """Where Ctrl-C meets SentencePiece while it asks for texts: few, so that it refuses them, or nearly all."""
+    asked = list[str]()
+
+    class Tidied(Tidy):
+        def __call__(self, text: str) -> str:
+            asked.append(text)
+            if len(asked) == at:
+                raise KeyboardInterrupt
+            return text
+
+    options: dict[str, Any] = {"vocab_size": 150, "algorithm": algorithm, "character_coverage": 1.0}
+    with pytest.raises(KeyboardInterrupt):
+        train(TokenizerConfig(**options), SOUP, Tidied(lowercase=False, strip_punctuation=False))
+    assert len(asked) == at

@@ -8,7 +8,7 @@ spaces, control characters and line separators: nothing is normalised. Three cha
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from pellucid.config import TokenizerConfig
@@ -121,9 +121,10 @@ def train(config: TokenizerConfig, texts: Sequence[str], tidy: Tidy) -> Sentence
         for text in texts:
             counts.update(tidy(text))
         coverage = coverage_by_need(counts, config.vocab_size, symbols)
+    stopped = list[KeyboardInterrupt]()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(tidy(text) for text in texts), model_writer=model, model_type=config.algorithm,
+            sentence_iterator=_until_stopped(texts, tidy, stopped), model_writer=model, model_type=config.algorithm,
             vocab_size=config.vocab_size, character_coverage=coverage,
             split_digits=config.split_digits, user_defined_symbols=symbols,
             normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=True,
@@ -131,8 +132,21 @@ def train(config: TokenizerConfig, texts: Sequence[str], tidy: Tidy) -> Sentence
             pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS, pad_piece=SPECIALS[PAD], unk_piece=SPECIALS[UNK],
             bos_piece=SPECIALS[BOS], eos_piece=SPECIALS[EOS])
     except RuntimeError as error:
-        raise _explain(str(error), config, coverage) from error
+        if not stopped:
+            raise _explain(str(error), config, coverage) from error
+    if stopped:
+        raise stopped[0]
     return SentencePieceTokenizer(model.getvalue(), tidy)
+
+
+def _until_stopped(texts: Sequence[str], tidy: Tidy, stopped: list[KeyboardInterrupt]) -> Iterator[str]:
+    """The texts for SentencePiece, which makes of an interruption an error of its own, or aborts the process: it is put
+    aside, and the texts end there."""
+    try:
+        for text in texts:
+            yield tidy(text)
+    except KeyboardInterrupt as stop:
+        stopped.append(stop)
 
 
 def coverage_by_need(counts: Counter[str], vocab_size: int, symbols: Sequence[str]) -> float:
