@@ -40,7 +40,8 @@ def test_a_table_is_made_once_from_what_a_run_wrote(study: Make, tmp_path: Path)
     place = planned.folder / "evaluation"
     place.mkdir(parents=True)
     pairs = list(open_splits(planned.config, planned.folder)["test"])
-    (place / "test.hyp").write_text("".join(f"{target if i % 2 else 'no'}\n" for i, (_, target) in enumerate(pairs)))
+    wrong = "n\ro"  # which is one line
+    (place / "test.hyp").write_text("".join(f"{target if i % 2 else wrong}\n" for i, (_, target) in enumerate(pairs)))
     (place / "test.json").write_text(json.dumps({"n": len(pairs), "exact": 50.0}))
     write_outcome(planned.outcome, Outcome(trained={}, scores={"test": {"n": 10.0, "exact": 40.0}}))
     assert sentence_influences(planned, "test") == {}  # outputs of another evaluation

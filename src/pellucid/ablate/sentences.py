@@ -61,7 +61,7 @@ def _from_outputs(planned: Planned, test: str) -> dict[str, NDArray[np.float64]]
     scores, told = finite(read_json(report)), planned.read().scores.get(test, {})
     if any(scores.get(name) != value for name, value in told.items()):
         return {}
-    hypotheses = outputs.read_text(encoding="utf-8").split("\n")[:-1]
+    hypotheses = outputs.read_bytes().decode().split("\n")[:-1]  # a carriage return in one of them ends no line
     try:
         pairs = _pairs(planned, test, len(hypotheses))
     except (UserError, OSError):
