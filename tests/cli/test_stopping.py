@@ -126,3 +126,21 @@ def test_numbers_that_are_not_finite(cli: Any, tiny: Path, tmp_path: Path) -> No
     assert stopped.code == 5, stopped.err
     assert "not finite at step" in stopped.err
     assert "Traceback" not in stopped.err
+
+
+def test_an_interruption_that_would_be_lost_while_torch_is_imported_stops(tmp_path: Path) -> None:
+    """As what torch's C++ imports loses it: the package here stands for torch, and goes on."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "version.py").write_text("")
+    (tmp_path / "torch" / "__init__.py").write_text("""
+import signal, sys
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    sys.exit("it was lost")
+""")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run([sys.executable, "-m", "pellucid", "train", "copy", "--out", str(tmp_path / "r")],
+                          env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "pellucid: stopped\n")
+    assert not (tmp_path / "r").exists()

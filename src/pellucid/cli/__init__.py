@@ -4,9 +4,11 @@ import atexit
 import gc
 import importlib
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 VERBS = {
@@ -57,6 +59,8 @@ _STEPS = {
 
 def program() -> int:
     """What is typed in a terminal: a process of its own, which training may start anew."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # nobody wants it ignored
+        signal.signal(signal.SIGINT, _interrupted)
     atexit.register(gc.freeze)  # to look for cycles at its end takes a fifth of torch's import
     if not _WAITING & set(os.environ):
         os.environ["GOMP_SPINCOUNT"] = _SPINS
@@ -68,6 +72,15 @@ def program() -> int:
     else:
         gc.set_threshold(*_SELDOM)
     return main(words)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C, as Python has it; but while torch is imported, whose C++ imports numpy and would swallow it, or leave
+    half of that, the process ends at once."""
+    torch = sys.modules.get("torch")
+    if torch is not None and getattr(torch.__spec__, "_initializing", False):
+        os._exit(_stop("stopped", 130))
+    signal.default_int_handler(number, frame)
 
 
 def main(arguments: Sequence[str]) -> int:
