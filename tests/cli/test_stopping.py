@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from pellucid.cli import program
+from pellucid.kernels import allocator
 from pellucid.train import loop
 from pellucid.train.update import Update
 
@@ -144,3 +146,17 @@ except KeyboardInterrupt:
                           env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "pellucid: stopped\n")
     assert not (tmp_path / "r").exists()
+
+
+def test_an_interruption_before_the_process_starts_anew_is_no_traceback(monkeypatch: pytest.MonkeyPatch,
+                                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(allocator, "start_anew", interrupted)
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)  # that of this process stays
+    monkeypatch.setattr("atexit.register", lambda function: None)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "1")
+    monkeypatch.setattr(sys, "argv", ["pellucid", "train", "copy"])
+    assert program() == 130
+    assert capsys.readouterr().err == "pellucid: stopped\n"

@@ -66,9 +66,12 @@ def program() -> int:
         os.environ["GOMP_SPINCOUNT"] = _SPINS
     words = sys.argv[1:]
     if words and words[0] in _TRAINING and not {"-h", "--help"} & set(words):
-        from pellucid.kernels.allocator import start_anew
+        try:
+            from pellucid.kernels.allocator import start_anew
 
-        start_anew()
+            start_anew()
+        except KeyboardInterrupt:
+            return _stop("stopped", 130)
     else:
         gc.set_threshold(*_SELDOM)
     return main(words)
