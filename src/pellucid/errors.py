@@ -1,5 +1,6 @@
 """What a user can get wrong, each kind with its exit code; the command line prints them without a traceback."""
 
+import codecs
 import traceback
 from collections.abc import Iterable
 
@@ -62,9 +63,11 @@ def no_right(error: PermissionError) -> CheckpointError:
 def no_utf8(error: UnicodeDecodeError, where: str) -> ConfigError:
     """What is told of a file of settings in another encoding."""
     line = error.object.count(b"\n", 0, error.start) + 1
+    is_wide = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's > has it
     return ConfigError("the file is not valid UTF-8", where=f"{where}:{line}",
                        why=f"byte 0x{error.object[error.start]:02x} at offset {error.start:,} of the file",
-                       fix="save it as UTF-8, in an editor or by iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW")
+                       fix="save it as UTF-8, in an editor or by "
+                           f"iconv -f {'UTF-16' if is_wide else 'WINDOWS-1252'} -t UTF-8 OLD > NEW")
 
 
 class PellucidWarning(UserWarning):
