@@ -49,6 +49,13 @@ def by_hand(texts: list[str], question: str) -> list[float]:
     return sums
 
 
+def test_a_term_may_stand_more_often_than_its_frequency_has_numbers_for(tmp_path: Path) -> None:
+    texts = ["cat " * 70_000, "a cat"]
+    scores, expected = scores_of(texts, tmp_path, 1), by_hand(texts, "cat")
+    assert dict(scores.best(distinct_terms("cat"), 2)) == {0: pytest.approx(expected[0], rel=1e-5),
+                                                           1: pytest.approx(expected[1], rel=1e-5)}
+
+
 @pytest.mark.parametrize("at_once", [1, 2, 6])
 def test_scores_are_the_equation_computed_by_hand(at_once: int, tmp_path: Path) -> None:
     scores = scores_of(TEXTS, tmp_path, at_once)
