@@ -169,6 +169,28 @@ def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path, name: str, c
     assert name in str(error.value)
 
 
+@pytest.mark.parametrize(("name", "content", "second", "first"), [
+    ("d.jsonl", '{"id": "a", "text": " "}\n\n{"id": "a", "text": "1"}\n{"id": "a", "text": "2"}', ":4", ":3"),
+    ("d.json", '[{"id": "a", "text": "1"}, {"text": "2"}, {"id": "a", "text": "3"}]', ", record 3", ", record 1"),
+    ("d.json", '{"data": [{"paragraphs": [{"id": "a", "context": "1"}, {"id": "a", "context": "2"}]}]}', "#2", "#1")])
+def test_of_two_with_the_same_id_both_places_are_told(tmp_path: Path, name: str, content: str, second: str,
+                                                      first: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(DataError) as error:
+        list(read_documents([str(path)]))
+    assert (error.value.where, error.value.why) == (f"{path}{second}", f"the first is {path}{first}")
+
+
+def test_of_two_files_with_the_same_name_both_are_told(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text(folder)
+    with pytest.raises(DataError) as error:
+        list(read_documents([str(tmp_path / "one"), str(tmp_path / "two")]))
+    assert (error.value.where, error.value.why) == (f"{tmp_path}/two/a.txt", f"the first is {tmp_path}/one/a.txt")
+
+
 def test_nothing_there(tmp_path: Path) -> None:
     for path in (tmp_path / "none.txt", tmp_path / "none.pdf", tmp_path):
         with pytest.raises(DataError, match=r"does not exist|no document"):

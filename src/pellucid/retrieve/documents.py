@@ -54,7 +54,7 @@ def read_added(paths: Sequence[str]) -> Iterator[Document]:
 
 def ids_in(paths: Sequence[str]) -> set[str]:
     """The ids of all documents, also of blank ones. Raises DataError as `read_documents`."""
-    return {document.id for path in paths for document in _of_path(path)}
+    return {document.id for path in paths for _, document in _of_path(path)}
 
 
 def read_paragraphs(path: str) -> Iterator[tuple[Document, list[Any]]]:
@@ -70,27 +70,34 @@ def read_paragraphs(path: str) -> Iterator[tuple[Document, list[Any]]]:
 
 def _filled(path: str, seen: dict[str, str]) -> Iterator[Document]:
     """Those that are not blank; each is noted in `seen`, where no other may have its id."""
-    for document in _of_path(path):
+    for where, document in _of_path(path):
         if not document.text.strip():
             continue
         if document.id in seen:
-            raise DataError(f"two documents have the id {document.id[:200]!r}", where=path,
-                            why=f"the first is in {seen[document.id]}", fix="give each an id of its own")
+            raise DataError(f"two documents have the id {document.id[:200]!r}", where=where,
+                            why=f"the first is {_place(document.id, seen[document.id])}",
+                            fix="give each an id of its own")
         seen[document.id] = path
         yield document
+
+
+def _place(name: str, path: str) -> str:
+    """Where the document of this id stands first in a file or folder."""
+    return next((where for where, one in _of_path(path) if one.id == name and one.text.strip()), path)
 
 
 def _nothing(path: str) -> DataError:
     return DataError("there is no document in it", where=path, fix=f"give {_LAYOUTS}")
 
 
-def _of_path(path: str) -> Iterator[Document]:
+def _of_path(path: str) -> Iterator[tuple[str, Document]]:
+    """Each with its place."""
     if Path(path).is_dir():
         yield from _of_folder(path)
         return
     name = _plain(path)
     if name.endswith(_TEXTS):
-        yield Document(_written(Path(path).as_posix()), _stem(Path(path)), _text(path))
+        yield path, Document(_written(Path(path).as_posix()), _stem(Path(path)), _text(path))
     elif name.endswith(".jsonl"):
         yield from _of_lines(path)
     elif name.endswith(".json"):
@@ -100,7 +107,7 @@ def _of_path(path: str) -> Iterator[Document]:
             raise DataError("documents cannot be read from a file of this name", where=path, fix=f"give {_LAYOUTS}")
 
 
-def _of_folder(folder: str) -> Iterator[Document]:
+def _of_folder(folder: str) -> Iterator[tuple[str, Document]]:
     """One of each text file. One that cannot be read is left out, with a warning, where others can.
 
     Raises:
@@ -116,7 +123,7 @@ def _of_folder(folder: str) -> Iterator[Document]:
                 raise
             broken.append(f"{error.where}: {error.what}")
         else:
-            yield Document(_written(file.relative_to(folder).as_posix()), _stem(file), text)
+            yield str(file), Document(_written(file.relative_to(folder).as_posix()), _stem(file), text)
     if broken:
         _warn(Path(folder), f"has files that cannot be read, and {len(broken):,} of {len(files):,} are left out: "
                             f"{_written('; '.join(broken[:5]))}{'; …' * (len(broken) > 5)}")
@@ -179,12 +186,12 @@ def _written(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _of_lines(path: str) -> Iterator[Document]:
+def _of_lines(path: str) -> Iterator[tuple[str, Document]]:
     yield from _records((f"{path}:{number}", _json(line, f"{path}:{number}"))
                         for number, line in enumerate(read_lines(path), start=1) if line.strip())
 
 
-def _of_json(path: str) -> Iterator[Document]:
+def _of_json(path: str) -> Iterator[tuple[str, Document]]:
     """A list of records, one a line under this name, or SQuAD's layout: the first line that is not blank tells."""
     with open_data(path) as file:
         head = next(filter(_is_filled, iter(lambda: file.readline(MAX_LINE_BYTES), b"")), b"")
@@ -195,7 +202,8 @@ def _of_json(path: str) -> Iterator[Document]:
     elif _is_record(head):
         yield from _of_lines(path)
     else:
-        yield from (document for document, _ in read_paragraphs(path))
+        yield from ((f"{path}#{number}", document)
+                    for number, (document, _) in enumerate(read_paragraphs(path), start=1))
 
 
 def _is_filled(line: bytes) -> bool:
@@ -210,7 +218,7 @@ def _is_record(line: bytes) -> bool:
     return isinstance(value, dict) and "text" in value
 
 
-def _records(values: Iterable[tuple[str, Any]]) -> Iterator[Document]:
+def _records(values: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Document]]:
     for where, value in values:
         if not isinstance(value, dict):
             raise DataError("a JSON object is wanted", where=where, fix='such as {"id": …, "title": …, "text": …}')
@@ -220,8 +228,9 @@ def _records(values: Iterable[tuple[str, Any]]) -> Iterator[Document]:
         if "text" not in value:
             present = ", ".join(str(name)[:40] for name in list(value)[:20])
             raise DataError("there is no field text", where=where, why=f"the fields here are {present or 'none'}")
-        yield Document(_id(value.get("id"), where), checked_text(value.get("title") or "", "title", False, where),
-                       checked_text(value["text"], "text", False, where))
+        yield where, Document(_id(value.get("id"), where),
+                              checked_text(value.get("title") or "", "title", False, where),
+                              checked_text(value["text"], "text", False, where))
 
 
 def _id(value: Any, where: str) -> str:
