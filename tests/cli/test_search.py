@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pellucid.train.journal import Reporter
+
 TEXTS = {"猫.txt": "猫在睡觉。\n狗在叫！", "who.md": "# Who\n\nThe ＣＡＴ of Dr. Who\x1b[2J sleeps."}
 
 
@@ -69,6 +71,13 @@ def test_places_that_are_refused(cli: Any, idx: Path, tmp_path: Path) -> None:
     cli("index", tmp_path / "docs", "--out", idx, "--add", "--characters", 99).says(2, "--characters")
     (idx / "scores.npy").write_bytes(b"")
     cli("search", idx, "cat").says(3, "the index is damaged", "scores.npy", "build it again")
+
+
+def test_a_long_work_tells_how_far_it_is(cli: Any, idx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reporter.progress, "__kwdefaults__", {"due": True})
+    done = cli("index", tmp_path / "docs", "--out", idx)
+    assert "2 documents read, 2 passages\n" in done.err
+    assert done.out.startswith(f"{idx}: 2 documents, ")
 
 
 def test_what_is_added(cli: Any, idx: Path, tmp_path: Path) -> None:

@@ -87,6 +87,13 @@ def test_add_gives_what_building_at_once_gives(tmp_path: Path) -> None:
     assert bytes_of(tmp_path / "added") == bytes_of(tmp_path / "whole")
 
 
+def test_how_far_it_is_is_told(tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "MOST_PASSAGES", 2)
+    told = list[str]()
+    build_index([data], str(tmp_path / "idx"), longest=20, progress=told.append)
+    assert told == ["2 documents read, 2 passages", "3 documents read, 4 passages", "26 of 26 terms scored"]
+
+
 def test_what_is_added_blank_is_gone(tmp_path: Path) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()

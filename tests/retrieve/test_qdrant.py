@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.errors import ConfigError, DataError
+from pellucid.retrieve import qdrant
 from pellucid.retrieve.index import build_index, open_index
 from pellucid.retrieve.qdrant import Collection, write_collection
 
@@ -41,6 +42,15 @@ def test_it_finds_what_a_folder_finds(collection: Collection, data: str, tmp_pat
         ours, theirs = folder.search(question, 10), collection.search(question, 10)
         assert {one.passage for one in theirs} == {one.passage for one in ours}
         assert [one.score for one in theirs] == pytest.approx([one.score for one in ours], rel=1e-5)
+
+
+def test_how_far_it_is_is_told(collection: Collection, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qdrant, "_AT_ONCE", 4)
+    told = list[str]()
+    write_collection(collection, [data], False, 20, told.append)
+    assert told[3:] == ["4 documents read, 7 passages", "4 passages sent", "7 passages sent"]
+    write_collection(collection, [data], True, 20, told.append)
+    assert told[6:] == ["4 passages sent", "7 passages sent"]
 
 
 def test_a_new_one_takes_the_place_of_the_old_and_of_what_was_left(collection: Collection, tmp_path: Path) -> None:

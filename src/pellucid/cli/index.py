@@ -40,12 +40,15 @@ def main(program: str, words: Sequence[str]) -> int:
         raise ConfigError("give at least one file or folder of documents", where=program)
     from pellucid.retrieve.index import build_index
     from pellucid.retrieve.passages import LONGEST
+    from pellucid.train.journal import Reporter
 
     if arguments.add and arguments.characters != LONGEST:
         raise ConfigError("--characters cannot be given with --add", where=program,
                           why="the passages of one index are cut alike", fix="leave it out, or build the index anew")
     begun = time.monotonic()
-    built = build_index(list(map(str, arguments.data)), arguments.out, arguments.add, arguments.characters)
+    with Reporter() as reporter:
+        built = build_index(list(map(str, arguments.data)), arguments.out, arguments.add, arguments.characters,
+                            reporter.progress)
     seconds = time.monotonic() - begun
     if arguments.json:
         print(json.dumps({"index": arguments.out, **built, "seconds": round(seconds, 3)}, ensure_ascii=False))

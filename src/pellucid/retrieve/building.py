@@ -24,12 +24,14 @@ from pellucid.retrieve.postings import MOST_CHARACTERS, MOST_PASSAGES, Postings
 _SCRATCH = "runs"
 
 
-def write_index(folder: Path, given: Callable[[], tuple[Iterable[Document], int]]) -> None:
+def write_index(folder: Path, given: Callable[[], tuple[Iterable[Document], int]],
+                progress: Callable[[str], None] = lambda line: None) -> None:
     """Makes an index at `folder`, or where that leads to; an older one stays in use until the new one is whole.
 
     Args:
         given: what it is made of, and how many characters a passage has; asked for once nobody else writes there, so
             that it may be of the older index.
+        progress: told now and then how far it is.
 
     Raises:
         ConfigError: the folder holds something else, or another process is writing there.
@@ -41,7 +43,7 @@ def write_index(folder: Path, given: Callable[[], tuple[Iterable[Document], int]
         documents, longest = given()
         scratch = place / _SCRATCH
         scratch.mkdir()
-        about = _Writer(place, Postings(scratch), longest).write(documents)
+        about = _Writer(place, Postings(scratch), longest, progress).write(documents)
         shutil.rmtree(scratch)
         write_json(place / ABOUT, {"format": FORMAT, "characters": longest, **about})
 
@@ -84,8 +86,8 @@ def _alone(folder: Path) -> Iterator[None]:
 class _Writer:
     """Writes documents and passages as they come; a run of the postings whenever there are enough."""
 
-    def __init__(self, folder: Path, postings: Postings, longest: int) -> None:
-        self._folder, self._postings, self._longest = folder, postings, longest
+    def __init__(self, folder: Path, postings: Postings, longest: int, progress: Callable[[str], None]) -> None:
+        self._folder, self._postings, self._longest, self._progress = folder, postings, longest, progress
         self._documents, self._windows = array("q"), array("q")
         self._waiting, self._characters = list[str](), 0
 
@@ -94,13 +96,13 @@ class _Writer:
         with (self._folder / TEXTS).open("wb") as texts, (self._folder / NAMES).open("wb") as names:
             for document in documents:
                 self._add(document, texts, names)
+            self._flush()
             self._documents.extend((texts.tell(), names.tell()))
-        self._flush()
         places = np.frombuffer(self._documents, np.int64).reshape(-1, 2)
         windows = np.array(self._windows, np.int64).reshape(-1, 5)
         np.save(self._folder / DOCUMENTS, places)
         np.save(self._folder / WINDOWS, windows)
-        terms = self._postings.write(self._folder)
+        terms = self._postings.write(self._folder, self._progress)
         return {"documents": len(places) - 1, "passages": len(windows), "terms": terms}
 
     def _add(self, document: Document, texts: BinaryIO, names: BinaryIO) -> None:
@@ -121,4 +123,5 @@ class _Writer:
     def _flush(self) -> None:
         if self._waiting:
             self._postings.add(self._waiting)
+            self._progress(f"{len(self._documents) // 2:,} documents read, {self._postings.count:,} passages")
         self._waiting, self._characters = [], 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -31,10 +31,12 @@ def open_index(place: str) -> Retriever:
     return FolderIndex(Path(place))
 
 
-def build_index(paths: Sequence[str], place: str, add: bool = False, longest: int = LONGEST) -> dict[str, int]:
+def build_index(paths: Sequence[str], place: str, add: bool = False, longest: int = LONGEST,
+                progress: Callable[[str], None] = lambda line: None) -> dict[str, int]:
     """Makes the index of the documents in these files and folders (see `read_documents`), in the place of an older
     one; or adds them to that, where they take the places of documents of the same ids. In a folder both give the same
-    index as one that is built of all at once. Returns how many documents, passages and terms the index has.
+    index as one that is built of all at once. Returns how many documents, passages and terms the index has; `progress`
+    is told now and then how far it is.
 
     Raises:
         ConfigError: see `write_index`; no index to add to; a length out of range; no server.
@@ -47,11 +49,12 @@ def build_index(paths: Sequence[str], place: str, add: bool = False, longest: in
     if place.startswith(_REMOTE):
         from pellucid.retrieve.qdrant import Collection, write_collection
 
-        return write_collection(Collection.at(place), paths, add, longest)
+        return write_collection(Collection.at(place), paths, add, longest, progress)
     folder = Path(place)
     if add:
         FolderIndex(folder)  # there is one; it is opened again when nobody else writes to it
-    write_index(folder, lambda: _with(FolderIndex(folder), paths) if add else (read_documents(paths), longest))
+    write_index(folder, lambda: _with(FolderIndex(folder), paths) if add else (read_documents(paths), longest),
+                progress)
     about = FolderIndex(folder).about
     return {name: about[name] for name in ("documents", "passages", "terms")}
 

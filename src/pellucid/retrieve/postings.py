@@ -7,7 +7,7 @@ known how rare each term is, and the scores are made for one range of terms afte
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -68,8 +68,8 @@ class Postings:
         self._runs.append(run)
         self.count += len(texts)
 
-    def write(self, folder: Path) -> int:
-        """Writes the files into `folder`, and returns how many terms there are."""
+    def write(self, folder: Path, progress: Callable[[str], None] = lambda line: None) -> int:
+        """Writes the files into `folder`, tells how far that is, and returns how many terms there are."""
         terms = np.sort(np.concatenate([*(run.terms for run in self._runs), np.zeros(0, np.uint64)]))
         terms = terms[np.diff(terms, prepend=~terms[:1]) != 0]
         holders = np.zeros(len(terms), np.int64)
@@ -90,6 +90,7 @@ class Postings:
                 peaks[begin:end] = np.maximum.reduceat(scores, bounds[begin:end] - bounds[begin])
                 passages.tofile(first)
                 scores.tofile(second)
+                progress(f"{end:,} of {len(terms):,} terms scored")
         for name, values in (("terms", terms), ("bounds", bounds), ("peaks", peaks)):
             np.save(folder / f"{name}.npy", values)
         return len(terms)

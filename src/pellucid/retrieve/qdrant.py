@@ -12,7 +12,7 @@ import itertools
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
@@ -98,7 +98,8 @@ class Collection:
                                   f"if it asks for a key, set {KEY}") from error
 
 
-def write_collection(collection: Collection, paths: Sequence[str], add: bool, longest: int) -> dict[str, int]:
+def write_collection(collection: Collection, paths: Sequence[str], add: bool, longest: int,
+                     progress: Callable[[str], None] = lambda line: None) -> dict[str, int]:
     """Makes or replaces the index, or adds to it; see `build_index`. What is added is weighed by the average length of
     the passages that the index was built of.
 
@@ -121,12 +122,13 @@ def write_collection(collection: Collection, paths: Sequence[str], add: bool, lo
         filled = {document.id for document in read_added(paths)}  # what is wrong with any is told before one goes
         _remove(collection, ids_in(paths) - filled)  # what is blank now
         added = (passage for document in read_added(paths) for passage in cut(document, longest))
-        _send(collection, name, _replacing(collection, added), about["average_length"])
+        _send(collection, name, _replacing(collection, added), about["average_length"], progress)
         return {"passages": int(client.count(name).count)}
     documents, lengths = 0, list[int]()
     for document in read_documents(paths):
         documents += 1
         lengths += [len(terms_of([passage.text])[0]) for passage in cut(document, longest)]
+        progress(f"{documents:,} documents read, {len(lengths):,} passages")
     average = sum(lengths) / max(len(lengths), 1)
     new = f"{name}.build-{uuid.uuid4().hex}"
     with collection.errors():
@@ -137,7 +139,7 @@ def write_collection(collection: Collection, paths: Sequence[str], add: bool, lo
         client.create_collection(new, vectors_config={}, sparse_vectors_config={VECTOR: vector},
                                  metadata={"average_length": average, "characters": longest})
     again = (passage for document in read_documents(paths) for passage in cut(document, longest))
-    _send(collection, new, _blocks(again), average)
+    _send(collection, new, _blocks(again), average, progress)
     with collection.errors():
         take = models.CreateAlias(collection_name=new, alias_name=name)
         drop = [models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=name))] if current else []
@@ -187,9 +189,11 @@ def _remove(collection: Collection, documents: Iterable[str]) -> None:
             collection.client.delete(collection.name, models.FilterSelector(filter=models.Filter(must=[same])))
 
 
-def _send(collection: Collection, name: str, blocks: Iterable[list[Passage]], average: float) -> None:
+def _send(collection: Collection, name: str, blocks: Iterable[list[Passage]], average: float,
+          progress: Callable[[str], None]) -> None:
     from qdrant_client import models
 
+    sent = 0
     for block in blocks:
         points = [models.PointStruct(id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{passage.document}\0{passage.start}")),
                                      vector={VECTOR: models.SparseVector(indices=indices, values=values)},
@@ -197,6 +201,8 @@ def _send(collection: Collection, name: str, blocks: Iterable[list[Passage]], av
                   for passage, (indices, values) in ((one, _vector(one.text, average)) for one in block)]
         with collection.errors():
             collection.client.upsert(name, points, wait=True)
+        sent += len(block)
+        progress(f"{sent:,} passages sent")
 
 
 def _vector(text: str, average: float) -> tuple[list[int], list[float]]:
