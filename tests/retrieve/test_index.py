@@ -17,7 +17,7 @@ from pellucid.errors import CheckpointError, ConfigError, DataError, OutputError
 from pellucid.files import MANIFEST, sha256
 from pellucid.retrieve import building
 from pellucid.retrieve.documents import read_added
-from pellucid.retrieve.folder import ABOUT, FILES, FolderIndex
+from pellucid.retrieve.folder import ABOUT, FILES, NAMES, FolderIndex
 from pellucid.retrieve.index import build_index, open_index
 from pellucid.retrieve.passages import Document
 
@@ -186,6 +186,38 @@ def test_documents_that_are_none_are_damage(idx: Path) -> None:
     for read in (FolderIndex(idx).documents, lambda: [FolderIndex(idx).passage(0)]):
         with pytest.raises(DataError, match="damaged"):
             list(read())
+
+
+@pytest.mark.parametrize("changed", [{"id": 5}, {"id": ["a"], "title": ["b"]}, {"title": None}, {"id": "\ud800"}])
+def test_names_that_are_no_text_are_damage(idx: Path, changed: dict[str, object]) -> None:
+    names = [json.dumps(json.loads(line) | changed).encode() + b"\n" for line in (idx / NAMES).open("rb")]
+    documents = np.load(idx / "documents.npy")
+    documents[:, 1] = np.cumsum([0, *map(len, names)])
+    (idx / NAMES).write_bytes(b"".join(names))
+    np.save(idx / "documents.npy", documents)
+    for name in (NAMES, "documents.npy"):
+        forge(idx, name)
+    for read in (FolderIndex(idx).documents, lambda: FolderIndex(idx).search("猫")):
+        with pytest.raises(DataError, match="damaged"):
+            list(read())
+
+
+@pytest.mark.parametrize(("name", "change"), [("windows", lambda old: -old), ("scores", lambda old: old * np.inf)])
+def test_numbers_that_cannot_be_are_damage_told_once(idx: Path, name: str,
+                                                     change: Callable[[np.ndarray], np.ndarray]) -> None:
+    np.save(idx / f"{name}.npy", change(np.load(idx / f"{name}.npy")))
+    forge(idx, f"{name}.npy")
+    with pytest.raises(DataError) as told:
+        FolderIndex(idx).search("猫")
+    assert str(told.value).count("damaged") == 1
+
+
+@pytest.mark.parametrize("changed", [{"characters": "20"}, {"characters": 0}, {"characters": 10**9}, {"terms": [1]}])
+def test_what_the_index_says_of_itself_is_checked(idx: Path, changed: dict[str, object]) -> None:
+    (idx / ABOUT).write_text(json.dumps(json.loads((idx / ABOUT).read_text()) | changed))
+    forge(idx, ABOUT)
+    with pytest.raises(DataError, match="damaged"):
+        FolderIndex(idx)
 
 
 def test_what_a_newer_version_made_is_refused(idx: Path) -> None:

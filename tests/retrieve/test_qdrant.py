@@ -120,9 +120,11 @@ def test_an_alias_of_somebody_elses_is_left_alone(collection: Collection, data: 
 def test_what_somebody_else_has_put_in_is_no_passage(collection: Collection) -> None:
     """Others call such a vector bm25, too."""
     everything = qdrant_client.models.Filter(must=[])
-    collection.client.overwrite_payload(collection.name, {"text": "A cat."}, points=everything)
-    with pytest.raises(ConfigError, match="no passages"):
-        collection.search("cat")
+    whole = {"document": 5, "title": "", "start": 0, "end": 6, "text": "A cat."}
+    for payload in ({"text": "A cat."}, whole):
+        collection.client.overwrite_payload(collection.name, payload, points=everything)
+        with pytest.raises(ConfigError, match="no passages"):
+            collection.search("cat")
 
 
 def test_what_cannot_be(collection: Collection, data: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from pellucid.errors import CheckpointError, ConfigError, DataError, check_format
 from pellucid.files import MANIFEST, checked_sha256, read_json
 from pellucid.retrieve.bm25 import Scores
-from pellucid.retrieve.passages import Document, Passage
+from pellucid.retrieve.passages import LENGTHS, Document, Passage
 from pellucid.retrieve.retriever import Found, check_question
 from pellucid.retrieve.terms import distinct_terms
 
@@ -66,8 +67,7 @@ class FolderIndex:
         with _damage_told(folder):
             for name in sorted(FILES):
                 checked_sha256(folder, name)  # of all of it once, then for as long as nobody touches it
-            self.about: dict[str, Any] = read_json(folder / ABOUT)
-            check_format(self.about["format"], FORMAT, str(folder / ABOUT))
+            self.about = _about(folder / ABOUT)
             arrays: dict[str, Any] = {name: _array(folder / f"{name}.npy", kind, 1) for name, kind in ARRAYS.items()}
             self._documents, self._windows = (_array(folder / name, "int64", 2) for name in (DOCUMENTS, WINDOWS))
             self._texts, self._names = (_mapped(folder / name) for name in (TEXTS, NAMES))
@@ -79,14 +79,18 @@ class FolderIndex:
         check_question(question, k)
         with _damage_told(self._folder):
             best = self.scores.best(distinct_terms(question), k)
+            if not all(math.isfinite(score) for _, score in best):
+                raise ValueError("its scores are not finite")
             return [Found(self.passage(number), score) for number, score in best]
 
     def passage(self, number: int) -> Passage:
         """A passage by its number, from 0."""
         with _damage_told(self._folder):
             document, start, end, begin, stop = self._windows[number].tolist()
-            one = self._name(document)
-            return Passage(one["id"], one["title"], start, end, bytes(self._texts[begin:stop]).decode("utf-8"))
+            one, text = self._name(document), bytes(self._texts[begin:stop]).decode("utf-8")
+            if start < 0 or end - start != len(text):
+                raise ValueError("its passages are not those of its documents")
+            return Passage(one["id"], one["title"], start, end, text)
 
     def documents(self) -> Iterator[Document]:
         """All of them, in the order in which they were read, with their whole texts."""
@@ -100,7 +104,18 @@ class FolderIndex:
     def _name(self, document: int) -> dict[str, str]:
         begin, end = self._documents[document : document + 2, 1]
         found: dict[str, str] = json.loads(bytes(self._names[begin:end]))
+        for name in ("id", "title"):
+            str.encode(found[name])  # it is text, and all of it can be written
         return found
+
+
+def _about(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(path)
+    check_format(found["format"], FORMAT, str(path))
+    counts = [found[name] for name in ("documents", "passages", "terms", "characters")]
+    if not all(type(count) is int for count in counts) or not LENGTHS[0] <= counts[-1] <= LENGTHS[1]:
+        raise ValueError(f"{path.name} does not tell what is in it")
+    return found
 
 
 @contextlib.contextmanager
@@ -108,6 +123,8 @@ def _damage_told(folder: Path) -> Iterator[None]:
     """Of an index that is damaged, or whole by its manifest and yet not ours, people hear that, and what to do."""
     try:
         yield
+    except DataError:  # it is told already
+        raise
     except CheckpointError as error:
         if "newer version" in error.what:
             raise

@@ -10,10 +10,9 @@ from pellucid.errors import ConfigError
 from pellucid.retrieve.building import write_index
 from pellucid.retrieve.documents import ids_in, read_added, read_documents
 from pellucid.retrieve.folder import FolderIndex
-from pellucid.retrieve.passages import LONGEST, Document
+from pellucid.retrieve.passages import LENGTHS, LONGEST, Document
 from pellucid.retrieve.retriever import Retriever
 
-LENGTHS = (20, 10_000)  # that a passage can have at most
 _REMOTE = ("qdrant://", "qdrant+https://")
 
 

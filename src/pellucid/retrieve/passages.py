@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pellucid.data.sentences import divide
 
 LONGEST = 400  # characters of a passage
+LENGTHS = (20, 10_000)  # that it can be given
 _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*(?:[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+|\Z)")
 
 

@@ -157,10 +157,10 @@ def _about(client: Any, name: str) -> dict[str, Any]:
 
 def _passage(payload: Any) -> Passage:
     """The passage of a point; raises ValueError where somebody else has made it."""
-    try:
-        return Passage(**payload)
-    except TypeError as error:
-        raise ValueError("what it holds are no passages") from error
+    kinds = {"document": str, "title": str, "start": int, "end": int, "text": str}
+    if {name: type(value) for name, value in (payload or {}).items()} != kinds:
+        raise ValueError("what it holds are no passages")
+    return Passage(**payload)
 
 
 def _blocks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
