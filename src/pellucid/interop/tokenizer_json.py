@@ -74,17 +74,20 @@ def _of_sentencepiece(config: TokenizerConfig, tokenizer: SentencePieceTokenizer
                  "vocab": {piece: i for i, piece in enumerate(pieces)}, "merges": merges(tokenizer, symbols)}
     else:
         scores = tokenizer.scores()
-        apart.append(f"{special})")
         model = {"type": "Unigram", "unk_id": UNK, "byte_fallback": False,
                  "vocab": [(piece, scores[piece][1] if piece in scores else 0.0) for piece in pieces]}
     parts: Json = {"model": model, "normalizer": [{"type": "Prepend", "prepend": SPACE},
                                                   {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}],
                    "decoder": [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}, {"type": "Fuse"},
                                {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
-    if apart:
-        parts["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "|".join(apart)}, "behavior": "Isolated",
-                                  "invert": False}
-    return parts
+    splits = [_split("|".join(apart), "Isolated")] if apart else []
+    if config.algorithm == "unigram":  # behind the <, which is one unknown with those before it
+        splits.append(_split(f"{special})", "MergedWithPrevious"))
+    return parts | {"pre_tokenizer": _sequence(splits, "pretokenizers")}
+
+
+def _split(pattern: str, behavior: str) -> Json:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
 
 
 def _symbols(config: TokenizerConfig, pieces: list[str]) -> list[str]:
