@@ -66,6 +66,24 @@ def pieces(vocabulary: dict[str, int], unknown: str | None = None) -> Callable[[
     return damage
 
 
+def tokenizer(**changed: Any) -> Callable[[Path], object]:
+    """Changes keys of tokenizer.json."""
+    def damage(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+
+    return damage
+
+
+def spoilt(model: bytes) -> Callable[[Path], object]:
+    """The tokenizer is that of Marian's own folders, and one of its models is this."""
+    def damage(folder: Path) -> None:
+        (folder / "vocab.json").write_text('{"</s>": 0, "<unk>": 1, "a": 2, "b": 3, "c": 4}')
+        (folder / "target.spm").write_bytes(model)
+
+    return damage
+
+
 def without_a_start(folder: Path) -> None:
     keys(decoder_start_token_id=None)(folder)
     (folder / "generation_config.json").unlink()
@@ -126,6 +144,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a tokenizer without pieces": (pieces({}), "vocabulary is damaged"),
     "a tokenizer without what it names": (pieces({"b": 0}, "<unk>"), "cannot be read"),
     "a tokenizer that knows no text": (pieces({"<unk>": 0}), "knows no text"),
+    "a tokenizer that panics": (tokenizer(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "Prec"),
+    "ids of no piece": (tokenizer(post_processor={"type": "RobertaProcessing", "sep": ["x", 10**9], "cls": ["y", 10**9],
+                                                  "trim_offsets": True, "add_prefix_space": True}), "of no piece"),
+    "a tokenizer that has nothing for the unknown": (tokenizer(model={
+        "type": "Unigram", "unk_id": None, "vocab": [["a", 0.0], ["b", 0.0]], "byte_fallback": False}), "unk_id"),
+    "no model": (spoilt(b"\0" * 100), r"target\.spm"), "an empty model": (spoilt(b""), r"target\.spm"),
+    "half of a character": (keys(unused="\ud800"), "surrogates"), "no number": (keys(unused=float("nan")), "JSON"),
+    "a number beyond all": (lambda f: (f / "config.json").write_text('{"unused": 1e999}'), "JSON compliant"),
     "a tensor missing": (tensors(lambda t: t.pop(Q)), Q.split(".")[-2][:1] + "|tensors"),
     "a tensor too many": (tensors(lambda t: t.update(extra=torch.ones(2))), "no place"),
     "transposed": (tensors(lambda t: t.update({"model.encoder.layers.0.fc1.weight": t[

@@ -1,14 +1,17 @@
 """The tokenizer of a folder of transformers: its pieces by their ids, and how it splits a text."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pellucid.config import TokenizerConfig
 from pellucid.data.tokenizers.build import Tokenizers
-from pellucid.data.tokenizers.imported import ImportedTokenizer, TokenizersPieces, imported_content
+from pellucid.data.tokenizers.imported import ImportedTokenizer, TokenizersPieces, failures, imported_content
 from pellucid.data.tokenizers.interface import Tidy
-from pellucid.errors import CheckpointError
+from pellucid.data.tokenizers.sentencepiece import processor_of
+from pellucid.errors import CheckpointError, UserError
 from pellucid.interop.reading import read_mapping
 from pellucid.interop.vocabulary import Rows, in_our_order
 
@@ -18,6 +21,7 @@ _OF_M2M100 = (
     "ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa "
     "pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu")
 _OF_WMT21 = "en ha is ja cs ru zh de"
+_UNHEARD = "\U0010fffd"  # a letter that no piece has: where a tokenizer has nothing for such, it fails on it
 _MARIAN = ("vocab.json", "source.spm", "target.spm")
 
 
@@ -81,7 +85,7 @@ def read_tokenizer(folder: Path, kind: str) -> Foreign:
 def _marian(folder: Path) -> Foreign:
     vocabulary = read_mapping(folder / "vocab.json")
     pieces = _by_id(vocabulary, folder / "vocab.json")
-    models = [(folder / name).read_bytes() for name in _MARIAN[1:]]
+    models = [_sentencepiece(folder / name) for name in _MARIAN[1:]]
     end = vocabulary.get("</s>")
     if end is None:
         raise CheckpointError("the vocabulary has no </s>", where=str(folder / "vocab.json"))
@@ -94,13 +98,19 @@ def _m2m100(folder: Path) -> Foreign:
     pieces = _by_id(vocabulary, folder / "vocab.json")
     of_2021 = about.is_file() and read_mapping(about).get("language_codes") == "wmt21"
     pieces += [f"__{code}__" for code in (_OF_WMT21 if of_2021 else _OF_M2M100).split()]
-    end, path = vocabulary.get("</s>"), folder / "sentencepiece.bpe.model"
+    end, model = vocabulary.get("</s>"), _sentencepiece(folder / "sentencepiece.bpe.model")
     if end is None:
         raise CheckpointError("the vocabulary has no </s>", where=str(folder / "vocab.json"))
+    return Foreign(pieces, vocabulary.get("<unk>"), [], [end], (model, model))
+
+
+def _sentencepiece(path: Path) -> bytes:
     if not path.is_file():
         raise CheckpointError("a file is missing", where=str(path))
-    model = path.read_bytes()
-    return Foreign(pieces, vocabulary.get("<unk>"), [], [end], (model, model))
+    with _told(path):
+        model = path.read_bytes()
+        processor_of(model)
+    return model
 
 
 def _tokenizer_json(path: Path) -> Foreign:
@@ -108,13 +118,15 @@ def _tokenizer_json(path: Path) -> Foreign:
         raise CheckpointError("a file is missing", where=str(path),
                               fix="AutoTokenizer.from_pretrained(…).save_pretrained(…) writes it")
     content = read_mapping(path)
-    try:
+    with _told(path):
         theirs = TokenizersPieces(content).tokenizer
-    except ValueError as error:
-        raise CheckpointError("the tokenizer cannot be read", where=str(path), why=str(error)[:200]) from error
     vocabulary = theirs.get_vocab(with_added_tokens=True)
     pieces = _by_id(vocabulary, path)
-    alone, whole = _probed(theirs, pieces, path)
+    with _told(path):
+        alone, whole = _probed(theirs, pieces)
+    if not alone or max(whole, default=0) >= len(pieces):
+        why = "it puts ids around a text that are those of no piece" if alone else "it makes nothing of its own pieces"
+        raise CheckpointError("the tokenizer knows no text", where=str(path), why=why)
     at = next((i for i in range(len(whole)) if whole[i:i + len(alone)] == alone), len(whole))
     model = content.get("model") if isinstance(content.get("model"), dict) else {}
     unknown = (model or {}).get("unk_token")
@@ -123,15 +135,25 @@ def _tokenizer_json(path: Path) -> Foreign:
                    whole[at + len(alone):], (content, content))
 
 
-def _probed(theirs: Any, pieces: list[str], path: Path) -> tuple[list[int], list[int]]:
-    """The ids of a text that has some, without and with those that are put around it."""
-    try:
+def _probed(theirs: Any, pieces: list[str]) -> tuple[list[int], list[int]]:
+    """The ids of a text that has some, without and with those that are put around it; none where no text has any."""
+    with failures():
+        theirs.encode(_UNHEARD)
         for text in ("a", *pieces):
             if alone := theirs.encode(text, add_special_tokens=False).ids:
                 return alone, theirs.encode(text).ids
-    except Exception as error:  # of a class of its own
+    return [], []
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What is wrong with a tokenizer is told with the file that it is in."""
+    try:
+        yield
+    except UserError:  # a package is missing
+        raise
+    except (OSError, ValueError) as error:
         raise CheckpointError("the tokenizer cannot be read", where=str(path), why=str(error)[:200]) from error
-    raise CheckpointError("the tokenizer knows no text", where=str(path), why="it makes nothing of its own pieces")
 
 
 def _by_id(vocabulary: dict[str, Any], path: Path) -> list[str]:

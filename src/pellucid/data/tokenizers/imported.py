@@ -4,9 +4,10 @@ Their pieces stay, and get other numbers: the four special ids are ours. The fil
 """
 
 import base64
+import contextlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, final
 
 from pellucid.data.tokenizers.interface import BOS, EOS, PAD, SPECIALS, UNK, UNKNOWN, Tidy
@@ -15,6 +16,17 @@ from pellucid.errors import ConfigError
 
 _LANGUAGE = re.compile(r">>[^<>\s]{1,20}<<")  # what Marian's multilingual models read before a text
 _SAID = re.compile(r"__[a-z]{2,3}__")  # what M2M100 begins an output with
+
+
+@contextlib.contextmanager
+def failures() -> Iterator[None]:
+    """Whatever the package `tokenizers` raises is a ValueError; where it panics, that is no Exception there."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise ValueError(f"this is no tokenizer.json: {error}") from error
 
 
 class Backend(Protocol):
@@ -59,10 +71,8 @@ class TokenizersPieces:
         except ImportError as error:
             raise ConfigError("this tokenizer needs the package tokenizers", where="tokenizer",
                               fix="pip install 'pellucid[interop]'") from error
-        try:
+        with failures():
             self.tokenizer: Any = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
-        except Exception as error:  # of a class of its own
-            raise ValueError(f"this is no tokenizer.json: {error}") from error
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.tokenizer.encode_special_tokens = True

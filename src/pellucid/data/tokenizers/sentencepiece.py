@@ -95,6 +95,8 @@ def processor_of(model: bytes) -> Any:
     """
     import sentencepiece
 
+    if not model:
+        raise ValueError("this is no SentencePiece model: it is empty")
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
