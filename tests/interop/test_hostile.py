@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pellucid.cli import main
-from pellucid.errors import CheckpointError, UserError
+from pellucid.errors import CheckpointError, ConfigError, UserError
 from pellucid.interop.huggingface import export
 from pellucid.interop.importing import import_run
 
@@ -195,6 +196,12 @@ def test_no_name_is_obeyed_by_a_terminal(folder: Path, tmp_path: Path, capsys: p
     tensors(lambda t: t.update({"a\x1b[31m": torch.ones(2)}))(folder)
     assert main(["import", str(folder), "--out", str(tmp_path / "other")]) == 4
     assert r"a\x1b[31m among them" in capsys.readouterr().err
+
+
+def test_a_package_that_is_missing_is_no_damage(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ConfigError, match="needs the package tokenizers"):
+        import_run(folder, tmp_path / "run")
 
 
 def test_no_folder(tmp_path: Path) -> None:
