@@ -103,6 +103,20 @@ def indexed(name: object) -> Callable[[Path], object]:
     return damage
 
 
+def device(name: str) -> Callable[[Path], object]:
+    """What never ends is in the place of a file."""
+    def damage(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to("/dev/zero")
+
+    return damage
+
+
+def piped(folder: Path) -> None:
+    indexed("pipe.safetensors")(folder)
+    os.mkfifo(folder / "pipe.safetensors")
+
+
 def nested(folder: Path) -> None:
     (folder / "config.json").write_text("[" * 100_000)
 
@@ -120,6 +134,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a pickle": (pickled, "pickle"), "a link to nothing": (dangling, "no weights"),
     "a path that climbs": (indexed("../../etc/passwd"), "index"), "no path": (indexed(3), "index"),
     "a list of paths": (indexed(["a"]), "index"), "a path of keys": (indexed({}), "index"),
+    "a part that is a pipe": (piped, "a pipe"), "a device": (device("config.json"), "^a pipe, device"),
+    "a device of weights": (device(WEIGHTS), "no weights"), "a device of pieces": (device("tokenizer.json"), "missing"),
+    "too large": (lambda f: os.truncate(f / "config.json", 2**27 + 1), "^a file has more than 134,217,728 bytes"),
     "a part that is missing": (indexed("other.safetensors"), "cannot be read"),
     "code of its own": (keys(auto_map={"AutoModel": "x.Y"}), "code of its own"),
     "another class": (keys(model_type="llama"), "'llama' cannot be imported"),

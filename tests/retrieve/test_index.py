@@ -143,6 +143,14 @@ def test_every_damage_is_one_clear_error(idx: Path, name: str, how: str) -> None
     assert "checkpoint" not in f"{told.value.why}{told.value.fix}"
 
 
+@pytest.mark.parametrize("name", [MANIFEST, ABOUT, NAMES])
+def test_what_never_ends_is_damage(idx: Path, name: str) -> None:
+    (idx / name).unlink()
+    (idx / name).symlink_to("/dev/zero")
+    with pytest.raises(DataError, match="no plain file"):
+        FolderIndex(idx)
+
+
 def forge(idx: Path, name: str) -> None:
     """Makes the manifest say what the file is now."""
     manifest = json.loads((idx / MANIFEST).read_text())

@@ -42,10 +42,14 @@ def read_mapping(path: Path) -> dict[str, Any]:
         CheckpointError: missing, too large, or something else.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise CheckpointError("a pipe, device or folder is in the place of a file", where=str(path))
         if path.stat().st_size > _MOST_JSON:
             raise CheckpointError(f"a file has more than {_MOST_JSON:,} bytes", where=str(path))
         value = json.loads(path.read_bytes())
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # no NaN, no half of a character
+    except CheckpointError:
+        raise
     except FileNotFoundError as error:
         raise CheckpointError("a file is missing", where=str(path)) from error
     except (OSError, ValueError, RecursionError) as error:

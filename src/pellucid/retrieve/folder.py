@@ -144,9 +144,9 @@ def _unreadable(folder: Path, error: PermissionError) -> DataError:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """What a file holds; nothing, where it cannot be read."""
+    """What a file holds; nothing, where it cannot be read, or is a pipe or device, which might never end."""
     with contextlib.suppress(OSError):
-        return path.read_bytes()
+        return path.read_bytes() if path.is_file() else b""
     return b""
 
 

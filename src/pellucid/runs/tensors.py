@@ -71,6 +71,8 @@ def tensors_in(path: Path) -> tuple[Lazily, dict[str, torch.Size]]:
     Raises:
         CheckpointError: it cannot be read, now or later.
     """
+    if path.exists() and not path.is_file():
+        raise _unreadable(path, "a pipe, device or folder is in its place")
     try:
         with safetensors.safe_open(path, framework="pt"):  # checks the header against the size of the file
             pass
