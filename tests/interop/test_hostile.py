@@ -176,6 +176,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "model.encoder.layers.0.fc1.weight"].T})), "tensors|shapes"),
     "not a number": (tensors(lambda t: t[Q].fill_(float("nan"))), "not finite"),
     "infinite": (tensors(lambda t: t[Q].fill_(float("inf"))), "not finite"),
+    "beyond single precision": (tensors(lambda t: t.update({Q: t[Q].double() * 1e300})), "not finite"),
     "no embedding": (tensors(lambda t: t.pop("model.shared.weight")), "missing"),
     "a small embedding": (tensors(lambda t: t.update({"model.shared.weight": t["model.shared.weight"][:9]})), "pieces"),
     "an output of its own": (tensors(lambda t: t.update({"lm_head.weight": 2 * t["model.shared.weight"]})), "another"),

@@ -71,7 +71,7 @@ def read_weights(folder: Path) -> Lazily:
         for name, tensor in found.items():
             if not tensor.is_floating_point():
                 continue  # position_ids and the like, which hold no weights
-            if not bool(torch.isfinite(tensor).all()):
+            if not bool(torch.isfinite(tensor.float()).all()):
                 raise CheckpointError(f"the tensor {name} has numbers that are not finite", where=str(path))
             places[name] = found
     return Lazily(places, lambda name: places[name][name].float())
