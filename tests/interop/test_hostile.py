@@ -222,6 +222,14 @@ def test_a_package_that_is_missing_is_no_damage(folder: Path, tmp_path: Path, mo
         import_run(folder, tmp_path / "run")
 
 
+def test_what_the_way_back_needs_is_checked(folder: Path, tmp_path: Path) -> None:
+    import_run(folder, tmp_path / "run")
+    save_file({"final_logits_bias": torch.ones(1, dtype=torch.int8)}, tmp_path / "run/imported/rounding.safetensors")
+    with pytest.raises(CheckpointError, match=r"rounding\.safetensors"):
+        export(tmp_path / "run", tmp_path / "again")
+    assert not list(tmp_path.glob("*again"))
+
+
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no such folder"):
         import_run(tmp_path / "nowhere", tmp_path / "run")

@@ -166,6 +166,8 @@ def _lost(wanted: Tensor, found: Tensor) -> Tensor:
 
 def _found(found: Tensor, lost: Tensor) -> Tensor:
     """The way back of `_lost`."""
+    if lost.dtype is torch.int8 and lost.shape != found.shape:
+        raise CheckpointError("what the way back needs is damaged", where=f"{IMPORTED}/{_ROUNDING}")
     return (_bits(found) + lost).view(torch.float32) if lost.dtype is torch.int8 else lost
 
 
