@@ -165,8 +165,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a tokenizer that panics": (tokenizer(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "Prec"),
     "ids of no piece": (tokenizer(post_processor={"type": "RobertaProcessing", "sep": ["x", 10**9], "cls": ["y", 10**9],
                                                   "trim_offsets": True, "add_prefix_space": True}), "of no piece"),
-    "a tokenizer that has nothing for the unknown": (tokenizer(model={
-        "type": "Unigram", "unk_id": None, "vocab": [["a", 0.0], ["b", 0.0]], "byte_fallback": False}), "unk_id"),
+    "a tokenizer that has nothing for the unknown": (tokenizer(normalizer=None, pre_tokenizer=None, model={
+        "type": "Unigram", "unk_id": None, "byte_fallback": False,
+        "vocab": [[piece, 0.0] for piece in ("<pad>", "<unk>", "<s>", "</s>", "a", "b")]}), "unk_id"),
     "no model": (spoilt(b"\0" * 100), r"target\.spm"), "an empty model": (spoilt(b""), r"target\.spm"),
     "half of a character": (keys(unused="\ud800"), "surrogates"), "no number": (keys(unused=float("nan")), "JSON"),
     "a number beyond all": (lambda f: (f / "config.json").write_text('{"unused": 1e999}'), "JSON compliant"),
