@@ -142,7 +142,9 @@ except KeyboardInterrupt:
     sys.exit("it was lost")
 """)
     paths = os.pathsep.join([str(tmp_path), *sys.path])
-    done = subprocess.run([sys.executable, "-m", "pellucid", "train", "copy", "--out", str(tmp_path / "r")],
+    program = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # which may be ignored here
+               "from pellucid import cli; raise SystemExit(cli.program())")
+    done = subprocess.run([sys.executable, "-c", program, "train", "copy", "--out", str(tmp_path / "r")],
                           env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "pellucid: stopped\n")
     assert not (tmp_path / "r").exists()
