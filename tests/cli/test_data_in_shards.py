@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +82,12 @@ def test_a_list_that_cannot_be_read_is_refused(train_on: Any, shards: Path) -> N
     train_on("--data.train", "[{path: tables, weight: 0.001}]", *REST).says(2, "leaves none of 40 examples")
 
 
-def test_reading_tells_how_far_it_is(cli: Any, tiny: Path, shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_tells_how_far_it_is(cli: Any, tiny: Path, shards: Path, new_cache: Callable[[Path], str],
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pellucid.data.encoding._LINES_AT_ONCE", 3)
     monkeypatch.setattr("pellucid.doctor.reading.WINDOW", 3)
     monkeypatch.setattr(Reporter.progress, "__kwdefaults__", {"due": True})
-    monkeypatch.setenv("PELLUCID_CACHE", str(shards / "cache"))  # where these ids are not yet
+    monkeypatch.setenv("PELLUCID_CACHE", new_cache(shards / "cache"))  # where these ids are not yet
     words = (tiny, "--data.train", "tables", *REST[:2])
     assert re.search(r"train: 3 of 40 lines read, about \d+ s left", cli("train", *words, "--train.steps", 1).err)
     told = cli("doctor", *words).err

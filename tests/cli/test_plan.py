@@ -11,6 +11,7 @@ import pytest
 
 from pellucid.cli.sizes import in_words, read_bytes, read_rate
 from pellucid.doctor.busy import Others
+from pellucid.plan.plan import Plan, plan
 
 KEYS = {"parameters", "flops", "updates", "memory", "precision", "kernels", "disk", "time", "fit", "assumptions",
         "notes", "world"}
@@ -68,24 +69,40 @@ def test_a_classifier_is_planned(cli: Any, tiny_classifier: Path) -> None:
     assert "cache" not in found["memory"]["decoding"]["held_by"]
 
 
-@pytest.mark.parametrize("width", [40, 60, 80])
-def test_people_read_it(cli: Any, tiny: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr("pellucid.plan.calibration.SECONDS", 0.1)
-    text = cli("plan", tiny, "--memory", "64GiB").out
-    assert "Peak memory of training" in text
-    assert "tokens a second, here" in text
-    assert "In 64.00 GiB\n  train.batch_sentences 16 fits\n" in text
-    assert "the largest tried that fits: --train.batch_sentences 256" in " ".join(text.split())
-    assert max(map(len, text.splitlines())) <= width
-    assert ("█" in text) == (width == 80)
-    assert width > 40 or "…" not in text
+@pytest.fixture
+def one_plan(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """Quickly calibrated, the first plan is that of every command after it, until the list is emptied."""
+    for module in ("calibration", "pace"):
+        monkeypatch.setattr(f"pellucid.plan.{module}.SECONDS", 0.1)
+    made = list[Plan]()
+
+    def once(*arguments: Any) -> Plan:
+        if not made:
+            made.append(plan(*arguments))
+        return made[0]
+
+    monkeypatch.setattr("pellucid.plan.plan.plan", once)
+    return made
 
 
-def test_a_busy_machine_is_told(cli: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_people_read_it(cli: Any, tiny: Path, one_plan: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in (40, 60, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        text = cli("plan", tiny, "--memory", "64GiB").out
+        assert "Peak memory of training" in text
+        assert "tokens a second, here" in text
+        assert "In 64.00 GiB\n  train.batch_sentences 16 fits\n" in text
+        assert "the largest tried that fits: --train.batch_sentences 256" in " ".join(text.split())
+        assert max(map(len, text.splitlines())) <= width
+        assert ("█" in text) == (width == 80)
+        assert width > 40 or "…" not in text
+    assert one_plan
+
+
+def test_a_busy_machine_is_told(cli: Any, tiny: Path, one_plan: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("pellucid.plan.calibration.SECONDS", 0.1)
     for others, told in ((0.337, "34 %"), (0.02, None), (None, None)):
+        one_plan.clear()
         monkeypatch.setattr("pellucid.plan.calibration.watched", lambda others=others: nullcontext(Others(others)))
         text = " ".join(cli("plan", tiny).out.split())
         busy = "the machine is busy: other processes take about 34 % of it; the time is that of a machine as busy"
@@ -132,16 +149,15 @@ def test_a_world_adds_up(cli: Any, tiny: Path) -> None:
     assert "256 hosts of 4 ranks, each of which sends 12.5 GB/s to others" in many["assumed"]
 
 
-@pytest.mark.parametrize("width", [40, 60])
-def test_people_read_of_a_world(cli: Any, tiny: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    for module in ("calibration", "pace"):
-        monkeypatch.setattr(f"pellucid.plan.{module}.SECONDS", 0.1)
-    text = cli("plan", tiny, "--world", "3", "--train.accumulate", "3", "--per-host", "2").out
-    measured, assumed = text.index("Measured here, 2 ranks of one thread"), text.index("Assumed of the world")
-    assert text.index("A world of 3 ranks (DDP, 2 a host)") < text.index("strong efficiency") < measured < assumed
-    assert "2 hosts of 2 ranks" in text
-    assert max(map(len, text.splitlines())) <= width
+def test_people_read_of_a_world(cli: Any, tiny: Path, one_plan: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in (40, 60):
+        monkeypatch.setenv("COLUMNS", str(width))
+        text = cli("plan", tiny, "--world", "3", "--train.accumulate", "3", "--per-host", "2").out
+        measured, assumed = text.index("Measured here, 2 ranks of one thread"), text.index("Assumed of the world")
+        assert text.index("A world of 3 ranks (DDP, 2 a host)") < text.index("strong efficiency") < measured < assumed
+        assert "2 hosts of 2 ranks" in text
+        assert max(map(len, text.splitlines())) <= width
+    assert one_plan
 
 
 def test_mistakes_about_a_world(cli: Any, tiny: Path) -> None:
