@@ -160,7 +160,9 @@ def test_people_read_of_a_world(cli: Any, tiny: Path, one_plan: list[Plan], monk
     assert one_plan
 
 
-def test_mistakes_about_a_world(cli: Any, tiny: Path) -> None:
+def test_mistakes_about_a_world_are_told_before_data_is_read(cli: Any, tiny: Path,
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.plan.plan.look_at_machine", None)
     cli("plan", tiny, "--world", "0").says(2, "--world", "1 to 1,024")
     cli("plan", tiny, "--world", "2000").says(2, "--world", "1 to 1,024")
     cli("plan", tiny, "--world", "3", "--train.shard", "2").says(2, "train.shard", "--train.shard 1 or 3")

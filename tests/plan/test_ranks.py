@@ -13,7 +13,7 @@ from pellucid.errors import ConfigError
 from pellucid.plan.budget import Machine
 from pellucid.plan.gpus import GPUS, find_gpu
 from pellucid.plan.pace import Pace, gpu_pace, line
-from pellucid.plan.ranks import Asked, Ranks, exchange_seconds, plan_ranks, replay, update_of
+from pellucid.plan.ranks import Asked, Ranks, completed, exchange_seconds, plan_ranks, replay, update_of
 from pellucid.plan.traffic import Traffic
 from pellucid.plan.workload import Workload
 
@@ -26,7 +26,7 @@ def planned(size: int, accumulate: int = 1, gpu: str | None = "H100", **train: o
     workload = Workload(corpus_of(source, target), 600, 300, 300, True, 0, ())
     config = RunConfig(model=ModelConfig(d_model=32, n_heads=4, d_ff=64, encoder_layers=1, decoder_layers=1),
                        train=replace(TrainConfig(), batch_tokens=400, accumulate=accumulate, average_last=1, **train))
-    asked = Asked(size, gpu, 40e9, 8 if gpu else 2)
+    asked = completed(Asked(size, gpu, 40e9, 8 if gpu else 2), config)
     return plan_ranks(config, workload, Machine("fp32", False, 0, 0, 0), asked, False, lambda text: None)
 
 

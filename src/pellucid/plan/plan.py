@@ -15,7 +15,7 @@ from pellucid.plan.calibration import Speed, measure
 from pellucid.plan.fit import Fit, largest_batch
 from pellucid.plan.learner import model_of
 from pellucid.plan.memory import flops_per_token
-from pellucid.plan.ranks import Asked, Ranks, plan_ranks
+from pellucid.plan.ranks import Asked, Ranks, completed, plan_ranks
 from pellucid.plan.ranks import as_json as ranks_as_json
 from pellucid.plan.rehearsal import Holdings, rehearsal
 from pellucid.plan.workload import Workload, workload_of
@@ -99,6 +99,7 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
     """
     check(config.model)
     refuse_readers(config, "plan", "task")
+    world = None if world is None else completed(world, config)  # before any data is read
     say("looking at this machine")
     machine = look_at_machine(config)
     workload = workload_of(config, say)

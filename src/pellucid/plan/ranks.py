@@ -108,17 +108,13 @@ def plan_ranks(config: RunConfig, workload: Workload, machine: Machine, asked: A
     """Plans.
 
     Args:
+        asked: as `completed` gives it.
         calibrate: whether to time ranks here, where no GPU is named.
-
-    Raises:
-        ConfigError: there can be no such world.
     """
     gpu = None if asked.gpu is None else find_gpu(asked.gpu)
-    asked = _completed(asked)
     size, configured = asked.size, config.train.accumulate
-    accumulate = math.ceil(configured / size) * size
-    config = in_micro_batches(config, accumulate)
-    check_world(World(size=size), config.train)
+    config = _dealt(config, size)
+    accumulate = config.train.accumulate
     with rehearsal(compiled=False):
         sizes = sizes_of(model_of(config, workload))
     batches, shard = workload.epoch(config), config.train.shard
@@ -202,10 +198,17 @@ def memory_of_rank(config: RunConfig, workload: Workload, machine: Machine, aske
     return held | {"gathered weights": gathered}
 
 
-def _completed(asked: Asked) -> Asked:
-    """With what was left out."""
+def completed(asked: Asked, config: RunConfig) -> Asked:
+    """With what was left out.
+
+    Raises:
+        ConfigError: there can be no such world, or not for this training.
+    """
     if not 1 <= asked.size <= MOST:
         raise ConfigError(f"a world of {asked.size} ranks", where="--world", fix=f"1 to {MOST:,}")
+    check_world(World(size=asked.size), _dealt(config, asked.size).train)
+    if asked.gpu is not None:
+        find_gpu(asked.gpu)
     cores = torch.get_num_threads()
     gpu = None if asked.gpu is None else spelt(asked.gpu)
     per_host = _GPUS_A_HOST if gpu else cores
@@ -217,6 +220,11 @@ def _completed(asked: Asked) -> Asked:
                               why="" if gpu else f"they would be timed here, where there are {cores} cores",
                               fix="1 or more" if gpu else f"1 to {most}")
     return replace(asked, gpu=gpu, per_host=min(per_host, asked.size))
+
+
+def _dealt(config: RunConfig, size: int) -> RunConfig:
+    """With as many micro-batches an update as so many ranks can divide among them."""
+    return in_micro_batches(config, math.ceil(config.train.accumulate / size) * size)
 
 
 def _hosts(asked: Asked) -> tuple[float, int]:
