@@ -16,8 +16,9 @@ LINES ?=
 demo: $(READY)
 	$(BIN)/pellucid demo
 
+# Three at once on two cores: now and then one of them waits.
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 lint: .venv/.ready-dev
 	$(BIN)/ruff check .
