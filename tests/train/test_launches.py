@@ -246,12 +246,22 @@ def test_updates_that_cannot_be_recorded_are_known(over: dict[str, Any], size: i
 
 
 def test_a_step_that_somebody_watches_is_never_recorded(tiny: Callable[..., RunConfig]) -> None:
+    keys: list[object] = []
+
+    class Seen(AtOnce):
+        def __call__(self, key: Any, *rest: Any) -> Any:
+            keys.append(key)
+            return super().__call__(key, *rest)
+
     learner = learner_of(tiny())
-    learner.launch = AtOnce(CPU, again)
+    learner.launch = Seen(CPU, again)
     for _ in range(4):
         update(learner)
+    assert "step" in keys
+    keys.clear()
     with watch(learner.model, learner.optimizer) as flow:
         update(learner)
+    assert "step" not in keys
     assert flow.gradient_norms.keys() == flow.update_ratios.keys()
     assert "encoder.layers.0" in flow.gradient_norms
 
