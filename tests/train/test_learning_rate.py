@@ -26,7 +26,7 @@ def test_warm_up_is_a_straight_line_to_the_peak(schedule: str) -> None:
 
 
 def test_cosine_and_linear_end_at_nothing_and_constant_stays() -> None:
-    for warmup in (0, 10):
+    for warmup in (0, 10, 49):
         assert learning_rate(50, "cosine", 0.3, warmup, 50) == pytest.approx(0, abs=1e-12)
         assert learning_rate(50, "linear", 0.3, warmup, 50) == 0
         assert {learning_rate(s, "constant", 0.3, warmup, 50) for s in range(warmup + 1, 51)} == {0.3}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -92,6 +93,29 @@ def test_micro_batches_are_one_batch_at_any_split(corpus: Corpus, tiny: Callable
             torch.testing.assert_close(gradient, expected[2][name], rtol=1e-3, atol=1e-6)
         total = torch.linalg.vector_norm(torch.stack([g.norm() for g in gradients.values()])).item()
         assert total == pytest.approx(min(norm, clip_norm or norm), rel=1e-3)
+
+
+def test_a_loss_of_before_an_update_has_no_gradient_any_more(corpus: Corpus, tiny: Callable[..., RunConfig]) -> None:
+    """It would be that of other weights: torch is told of what a fused optimizer wrote."""
+    one = learner(tiny(), Given(corpus, SPLITS[0]))
+    loss = batch_loss(one.model, one.batches[0], smoothing=0.0)
+    update(one)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_what_a_rank_waits_is_time_without_computing(corpus: Corpus, tiny: Callable[..., RunConfig]) -> None:
+    def wait_and_compute(*_: object) -> None:
+        time.sleep(0.05)
+        until = time.thread_time() + 0.1
+        while time.thread_time() < until:
+            pass
+
+    one = learner(tiny(), Given(corpus, SPLITS[0]))
+    one.model.source_embedding.register_forward_pre_hook(wait_and_compute)
+    began = time.monotonic()
+    waited = update(one)[0].waited
+    assert 0.05 <= waited <= time.monotonic() - began - 0.1
 
 
 def test_the_loss_is_the_mean_over_real_target_tokens_in_plain_words(corpus: Corpus,
