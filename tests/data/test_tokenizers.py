@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentencepiece import SentencePieceTrainer
 
 from pellucid.config import Task, TokenizerConfig
 from pellucid.data.tokenizers import BOS, EOS, PAD, UNK, Tokenizers, build, load_tokenizers, train_tokenizers
@@ -331,9 +332,16 @@ def test_a_package_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("at", [1, 5, 1400])
 @pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
-def test_an_interruption_is_no_fault_of_the_settings(algorithm: str, at: int) -> None:
-    """Where Ctrl-C meets SentencePiece while it asks for texts: few, so that it refuses them, or nearly all."""
-    asked = list[str]()
+def test_an_interruption_is_no_fault_of_the_settings(algorithm: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Ctrl-C meets SentencePiece while it asks for texts: few, so that it refuses them, or nearly all, of which
+    it would learn for minutes."""
+    asked, learnt, learn = list[str](), list[bool](), SentencePieceTrainer.train
+
+    def noted(**options: Any) -> None:
+        learn(**options)
+        learnt.append(True)
+
+    monkeypatch.setattr(SentencePieceTrainer, "train", noted)
 
     class Tidied(Tidy):
         def __call__(self, text: str) -> str:
@@ -346,3 +354,4 @@ def test_an_interruption_is_no_fault_of_the_settings(algorithm: str, at: int) ->
     with pytest.raises(KeyboardInterrupt):
         train(TokenizerConfig(**options), SOUP, Tidied(lowercase=False, strip_punctuation=False))
     assert len(asked) == at
+    assert not learnt

@@ -134,21 +134,23 @@ def train(config: TokenizerConfig, texts: Sequence[str], tidy: Tidy) -> Sentence
             pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS, pad_piece=SPECIALS[PAD], unk_piece=SPECIALS[UNK],
             bos_piece=SPECIALS[BOS], eos_piece=SPECIALS[EOS])
     except RuntimeError as error:
-        if not stopped:
-            raise _explain(str(error), config, coverage) from error
-    if stopped:
-        raise stopped[0]
+        raise _explain(str(error), config, coverage) from error
+    except ValueError:
+        if stopped:
+            raise stopped[0] from None
+        raise
     return SentencePieceTokenizer(model.getvalue(), tidy)
 
 
-def _until_stopped(texts: Sequence[str], tidy: Tidy, stopped: list[KeyboardInterrupt]) -> Iterator[str]:
+def _until_stopped(texts: Sequence[str], tidy: Tidy, stopped: list[KeyboardInterrupt]) -> Iterator[str | None]:
     """The texts for SentencePiece, which makes of an interruption an error of its own, or aborts the process: it is put
-    aside, and the texts end there."""
+    aside, and no text given in its place, so that nothing is learnt of those before."""
     try:
         for text in texts:
             yield tidy(text)
     except KeyboardInterrupt as stop:
         stopped.append(stop)
+        yield None
 
 
 def coverage_by_need(counts: Counter[str], vocab_size: int, symbols: Sequence[str]) -> float:
