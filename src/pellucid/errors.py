@@ -3,6 +3,13 @@
 import codecs
 import traceback
 from collections.abc import Iterable
+from typing import TypeVar
+
+_MAGIC = {b"\x1f\x8b": "it looks like gzip: name it .gz", b"PK": "it looks like a zip archive",
+          b"PAR1": "it looks like Parquet: name it .parquet", b"\x28\xb5\x2f\xfd": "it looks like zstandard",
+          **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+                          "it looks like UTF-16: convert it, iconv -f UTF-16 -t UTF-8 OLD > NEW")}
+_TO_UTF8 = "convert it: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW, or from what else it is in, such as GB18030"
 
 
 class UserError(ValueError):
@@ -54,20 +61,25 @@ class OutputError(UserError):
     exit_code = 74
 
 
+Kind = TypeVar("Kind", bound=UserError)
+
+
 def no_right(error: PermissionError) -> CheckpointError:
     """What is told of a file of a run, or of its like, that this user may not read."""
     return CheckpointError("no permission to read the file", where=str(error.filename),
                            fix="give this user the right; chmod -R a+rX FOLDER gives it to all")
 
 
-def no_utf8(error: UnicodeDecodeError, where: str) -> ConfigError:
-    """What is told of a file of settings in another encoding."""
+def no_utf8(kind: type[Kind], error: UnicodeDecodeError, where: str) -> Kind:
+    """What is told of a whole file in another encoding."""
     line = error.object.count(b"\n", 0, error.start) + 1
-    is_wide = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's > has it
-    return ConfigError("the file is not valid UTF-8", where=f"{where}:{line}",
-                       why=f"byte 0x{error.object[error.start]:02x} at offset {error.start:,} of the file",
-                       fix="save it as UTF-8, in an editor or by "
-                           f"iconv -f {'UTF-16' if is_wide else 'WINDOWS-1252'} -t UTF-8 OLD > NEW")
+    return kind("the file is not valid UTF-8", where=f"{where}:{line}", fix=to_utf8(error.object),
+                why=f"byte 0x{error.object[error.start]:02x} at offset {error.start:,} of the file")
+
+
+def to_utf8(start: bytes) -> str:
+    """What makes UTF-8 of a file that begins so."""
+    return next((text for magic, text in _MAGIC.items() if start.startswith(magic)), _TO_UTF8)
 
 
 class PellucidWarning(UserWarning):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pellucid.data import text_lines
 from pellucid.errors import DataError, PellucidWarning
 from pellucid.retrieve import documents
 from pellucid.retrieve.documents import read_documents, read_paragraphs
@@ -107,7 +108,7 @@ def test_files_of_a_folder_that_cannot_be_read_are_told_and_left_out(tmp_path: P
         raise DataError("the file cannot be read", where=path) from OSError(5, "Input/output error")
 
     (tmp_path / "a.txt").write_text("one")
-    monkeypatch.setattr(documents, "_text", fails)
+    monkeypatch.setattr(documents, "whole_text", fails)
     with pytest.raises(DataError, match="cannot be read"):
         list(read_documents([str(tmp_path)]))
 
@@ -157,6 +158,7 @@ def test_the_layout_of_squad(tmp_path: Path) -> None:
     ("d.json", b'{"data": [{"paragraphs": [{"context": null}]}]}', "the field context"),
     ("d.json", b'{"data": [{"paragraphs": [{"context": "a", "qas": 1}]}]}', "no list"),
     ("d.json", b'{"data": [{"paragraphs": [{}]}]}', "no context"), ("d.json", b"{}", "no list data"),
+    ("d.json", b'\xef\xbb\xbf{"data":\n["caf\xe9"]}', "0xe9 at offset 17 of the file"),
     ("d.json", b"nothing", "JSON"), ("d.json", b'\x0c[{"text": "a"}]', "JSON"), ("d.json", b'\x0b\n[1]', "JSON"),
      ("d.json", b'{"a":' * 10**5, "JSON"), ("d.json", b'[{"text": "a"}, 2]', "record 2"),
     ("d.txt", b"ok\n\xe9", "d.txt:2"), ("d.txt", b" \n", "no document"), ("d.txt.gz", b"plain", "gzip"),
@@ -198,7 +200,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(text_lines, "MOST_BYTES", 2**20)
     (tmp_path / "d.txt.gz").write_bytes(gzip.compress(b"x" * (2**20 + 1)))
     with pytest.raises(DataError, match="more than 1 MiB"):
         list(read_documents([str(tmp_path / "d.txt.gz")]))

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, open_raw, to_utf8
-from pellucid.errors import DataError
+from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, open_raw
+from pellucid.errors import DataError, to_utf8
 
 _BYTES_AT_ONCE = 2**20
 _LOOKED_AT = 2**22  # bytes of a file, by which is told how many values it has

@@ -13,23 +13,17 @@ from typing import Any
 
 from pellucid.data.reading import Question, Reference, question_of
 from pellucid.data.tables import Record
-from pellucid.data.text_lines import open_data, whole_text
+from pellucid.data.text_lines import whole_text
 from pellucid.errors import DataError
-
-MOST_BYTES = 2**28  # of a file, which is read whole
 
 
 def read_squad(path: str) -> Iterator[Record]:
     """Each question with its number, from 1, its passage, and itself as `Question.as_json` has it.
 
     Raises:
-        DataError: no such file; one of more than MOST_BYTES; no JSON; another layout, by the number of the question.
+        DataError: what `whole_text` says; no JSON; another layout, by the number of the question.
     """
-    with open_data(path) as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise DataError(f"the file holds more than {MOST_BYTES // 2**20} MiB", where=path, fix="divide it")
-    text = whole_text(content, path).removeprefix("\ufeff")
+    text = whole_text(path)
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError) as error:

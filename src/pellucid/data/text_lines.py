@@ -16,17 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from pellucid.errors import DataError
+from pellucid.errors import DataError, no_utf8, to_utf8
 
 MAX_LINE_BYTES = 16 * 2**20  # a longer "line" is a file of some other kind, and would fill the memory
+MOST_BYTES = 2**28  # of a file that is read whole
 
 TO_FILL = "write it anew, or leave it out, and with it the one that belongs to it if it is one of two sides"
-
-_MAGIC = {b"\x1f\x8b": "it looks like gzip: name it .gz", b"PK": "it looks like a zip archive",
-          b"PAR1": "it looks like Parquet: name it .parquet", b"\x28\xb5\x2f\xfd": "it looks like zstandard",
-          **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
-                          "it looks like UTF-16: convert it, iconv -f UTF-16 -t UTF-8 OLD > NEW")}
-_TO_UTF8 = "convert it: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW, or from what else it is in, such as GB18030"
 
 
 @contextlib.contextmanager
@@ -145,24 +140,21 @@ def _decode(raw: bytes, path: str, number: int, offset: int) -> str:
                         fix=to_utf8(line if number == 1 else b"")) from error
 
 
-def whole_text(raw: bytes, path: str) -> str:
-    """The text of a whole file.
+def whole_text(path: str) -> str:
+    """All of a file, line ends too; a byte order mark at its start is skipped.
 
     Raises:
-        DataError: it is no UTF-8.
+        DataError: what `open_data` says, more than MOST_BYTES, bytes that are no UTF-8.
     """
+    with open_data(path) as file:
+        raw = file.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise DataError(f"the file has more than {MOST_BYTES // 2**20} MiB, and is read whole", where=path,
+                        fix="cut it into several")
     try:
-        return raw.decode("utf-8")
+        return raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError("the file is not valid UTF-8", where=f"{path}:{line}",
-                        why=f"byte 0x{raw[error.start]:02x} at offset {error.start:,} of the file",
-                        fix=to_utf8(raw)) from error
-
-
-def to_utf8(start: bytes) -> str:
-    """What makes UTF-8 of a file that begins so."""
-    return next((text for magic, text in _MAGIC.items() if start.startswith(magic)), _TO_UTF8)
+        raise no_utf8(DataError, error, path) from error
 
 
 def read_parallel(source: str, target: str) -> Iterator[tuple[int, str, str]]:

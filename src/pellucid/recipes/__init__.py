@@ -58,7 +58,7 @@ def read_shipped(name: str, folder: Path, kind: str) -> Recipe:
     except OSError as error:
         raise ConfigError("the file cannot be read", where=name, why=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
-        raise no_utf8(error, name) from error
+        raise no_utf8(ConfigError, error, name) from error
     if not isinstance(mapping, dict):
         raise ConfigError("the file must be a mapping of keys to values", where=str(path))
     about = mapping.pop("about", {})

@@ -18,7 +18,6 @@ from pellucid.data.text_lines import MAX_LINE_BYTES, open_data, read_lines, whol
 from pellucid.errors import DataError, PellucidWarning
 from pellucid.retrieve.passages import Document
 
-MOST_BYTES = 2**28  # of a file that is read whole
 _TEXTS = (".txt", ".md")
 _OF_ONE_FILE = (PermissionError, gzip.BadGzipFile)  # among the errors of a system
 _LAYOUTS = "a folder of .txt and .md files, .txt, .md, .jsonl, or .json in SQuAD's layout or as a list (.gz too)"
@@ -65,7 +64,7 @@ def read_paragraphs(path: str) -> Iterator[tuple[Document, list[Any]]]:
     Raises:
         DataError: no file of this layout.
     """
-    yield from _paragraphs(_json(_whole(path), path), path)
+    yield from _paragraphs(_json(whole_text(path), path), path)
 
 
 def _filled(path: str, seen: dict[str, str]) -> Iterator[Document]:
@@ -97,7 +96,7 @@ def _of_path(path: str) -> Iterator[tuple[str, Document]]:
         return
     name = _plain(path)
     if name.endswith(_TEXTS):
-        yield path, Document(_written(Path(path).as_posix()), _stem(Path(path)), _text(path))
+        yield path, Document(_written(Path(path).as_posix()), _stem(Path(path)), whole_text(path))
     elif name.endswith(".jsonl"):
         yield from _of_lines(path)
     elif name.endswith(".json"):
@@ -116,7 +115,7 @@ def _of_folder(folder: str) -> Iterator[tuple[str, Document]]:
     files, broken = _texts_in(folder), list[str]()
     for file in files:
         try:
-            text = _text(str(file))
+            text = whole_text(str(file))
         except DataError as error:
             cause = error.__cause__
             if len(broken) + 1 == len(files) or (isinstance(cause, OSError) and not isinstance(cause, _OF_ONE_FILE)):
@@ -261,22 +260,8 @@ def _list(value: Any, name: str, path: str) -> list[Any]:
     return found
 
 
-def _text(path: str) -> str:
-    """The text of a file as it stands, line ends too; a byte order mark at its start is skipped."""
-    return whole_text(_whole(path), path)
-
-
-def _whole(path: str) -> bytes:
-    with open_data(path) as file:
-        raw = file.read(MOST_BYTES + 1)
-    if len(raw) > MOST_BYTES:
-        raise DataError(f"the file has more than {MOST_BYTES // 2**20} MiB, and is read whole", where=path,
-                        fix="cut it into several, or write its documents as JSON lines")
-    return raw.removeprefix(codecs.BOM_UTF8)
-
-
-def _json(text: str | bytes, where: str) -> Any:
+def _json(text: str, where: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=object_of)
-    except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, nesting without end
+    except (ValueError, RecursionError) as error:  # no JSON, nesting without end
         raise DataError("this is no whole JSON value", where=where, why=str(error)) from error

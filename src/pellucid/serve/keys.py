@@ -49,7 +49,7 @@ def read_keys(path: Path) -> Keys:
     except OSError as error:
         raise ConfigError("the keys cannot be read", where=str(path), why=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
-        raise no_utf8(error, str(path)) from error
+        raise no_utf8(ConfigError, error, str(path)) from error
     keys = [key for line in lines if (key := re.sub(r"(^|\s)#.*", "", line).strip())]
     if not keys:
         raise ConfigError("the file holds no keys", where=str(path), fix="write one key a line")
