@@ -78,3 +78,7 @@ def test_what_is_no_plain_data_is_refused(text: str, why: str) -> None:
 def test_names_for_what_is_written_twice_are_kept() -> None:
     assert read_yaml("a: &it {x: 1}\nb: *it\nc: {<<: *it, y: 2}", "here") == {
         "a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "y": 2}}
+
+
+def test_what_has_a_meaning_of_its_own_as_a_key_is_no_fault() -> None:
+    assert read_yaml("{=: 1, <<: {a: 2}, ~: 3, 1.5: 4}", "here") == {"=": 1, "a": 2, None: 3, 1.5: 4}

@@ -61,7 +61,8 @@ class _StrictLoader(_SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            value = key.value if key.tag.endswith(":merge") else self.construct_object(key)  # yes and true are one
+            is_plain = not key.tag.endswith((":merge", ":value"))  # << and =, of which pyyaml makes no values
+            value = self.construct_object(key) if is_plain else key.value  # yes and true are one
             if value in seen:  # plain YAML would take the last one and say nothing
                 raise yaml.MarkedYAMLError(None, None, f"the key {key.value} stands twice", key.start_mark)
             seen.add(value)
