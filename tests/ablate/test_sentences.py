@@ -14,7 +14,8 @@ from pellucid.ablate.agenda import in_turns, plan
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.confounds import count_operations, operations_of
 from pellucid.ablate.outcome import Outcome, write_outcome
-from pellucid.ablate.sentences import keep_influences, sentence_influences
+from pellucid.ablate.report import write_report
+from pellucid.ablate.sentences import sentence_influences
 from pellucid.ablate.study import Study
 from pellucid.data.splits import open_splits
 from pellucid.errors import CheckpointError
@@ -36,7 +37,8 @@ def test_influences_of_a_mean_are_its_deviations() -> None:
 
 def test_a_table_is_made_once_from_what_a_run_wrote(study: Make, tmp_path: Path) -> None:
     made = study()
-    planned = plan(made, cells_of(made), tmp_path)[0]
+    runs = plan(made, cells_of(made), tmp_path)
+    planned = runs[0]
     place = planned.folder / "evaluation"
     place.mkdir(parents=True)
     pairs = list(open_splits(planned.config, planned.folder)["test"])
@@ -47,12 +49,13 @@ def test_a_table_is_made_once_from_what_a_run_wrote(study: Make, tmp_path: Path)
     assert sentence_influences(planned, "test") == {}  # outputs of another evaluation
     of_both = json.loads((place / "test.json").read_text()) | {"bleu": 1.0}
     (place / "test.json").write_text(json.dumps(of_both))
-    write_outcome(planned.outcome, Outcome(trained={}, scores={"test": of_both}))
+    trained = {"parameters": 1, "source_tokens": 1, "target_tokens": 1, "seconds": 1.0, "step": 1}
+    write_outcome(planned.outcome, Outcome(trained=trained, scores={"test": of_both}, threads=1))
     found = sentence_influences(planned, "test")
     assert found["exact"] == pytest.approx([-50, 50] * 5)
     assert found.keys() == {"bleu", "exact"}  # the scores that were computed
     assert not (tmp_path / "sentences").exists()  # who reads keeps nothing
-    keep_influences(planned, ["test"])
+    write_report(made, cells_of(made), runs, "pellucid ablate", tmp_path, {})  # as behind a kill before it was kept
     (place / "test.hyp").unlink()
     (kept,) = (tmp_path / "sentences").iterdir()
     assert sentence_influences(planned, "test")["exact"] == pytest.approx([-50, 50] * 5)  # kept beside the outcome
