@@ -134,6 +134,17 @@ def test_a_classifier_is_measured_too(tmp_path: Path) -> None:
     assert shapes(run, *pairs[0])[-1].output == (1, 2)
 
 
+def test_rows_of_any_sum_are_measured_by_their_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attention of one's own may weigh each key for itself, and a row nothing at all."""
+    run = make_run(tmp_path)
+    rows = torch.tensor([[0.9, 0.9, 0.9, 0.9], [0.9, 0.9, 0.0, 0.0], [0.0, 0.0, 0.5, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    monkeypatch.setattr("pellucid.inspection.measures.attend",
+                        lambda *asked: {one: rows.expand(3, 4, 4) for one in attentions(run.model)})
+    bits, tokens = entropy_and_distance(run, encode(run, PAIRS[:1]))
+    torch.testing.assert_close(bits.values, torch.full_like(bits.values, (2 + 1 + 0 + 0) / 4))
+    torch.testing.assert_close(tokens.values, torch.full_like(tokens.values, ((0 + 1 + 2 + 3) / 4 + 1 / 2 + 0) / 4))
+
+
 @pytest.mark.parametrize("longest", [1, 4])  # so that some are cut
 def test_an_output_is_looked_at_as_it_was_written(longest: int) -> None:
     made = tiny_run(3, {}, {"precision": "fp32", "max_length": 30}, SUBWORDS)

@@ -21,12 +21,12 @@ Pair = tuple[Ids, Ids]
 
 
 def entropy(weights: Tensor) -> Tensor:
-    """-Σ_s w_s log₂ w_s in bits, for weights [..., S] → [...]: 0 looks at one token, log₂ S at all of them alike."""
+    """-Σ_s w_s log₂ w_s in bits, for shares [..., S] of 1 → [...]: 0 looks at one token, log₂ S at all alike."""
     return -(torch.xlogy(weights, weights) / math.log(2)).sum(-1)
 
 
 def distance(weights: Tensor) -> Tensor:
-    """Σ_s w_s |t - s| in tokens, for weights [..., T, S] → [..., T]."""
+    """Σ_s w_s |t - s| in tokens, for shares [..., T, S] of 1 → [..., T]."""
     queries, keys = torch.arange(weights.shape[-2]), torch.arange(weights.shape[-1])
     return (weights * (queries[:, None] - keys).abs()).sum(-1)
 
@@ -68,7 +68,9 @@ def entropy_and_distance(run: Run, pairs: Sequence[Pair]) -> tuple[HeadTable, He
     counts = dict.fromkeys(names, 0)
     for source, target in pairs:
         for name, weights in attend(run, source, target).items():
-            sums[name] += torch.stack([entropy(weights).sum(-1), distance(weights).sum(-1)])
+            whole = weights.sum(-1, keepdim=True)  # 1, but where an attention of one's own weighs each key for itself
+            shares = weights / torch.where(whole == 0, 1, whole)
+            sums[name] += torch.stack([entropy(shares).sum(-1), distance(shares).sum(-1)])
             counts[name] += weights.shape[-2]
     means = torch.stack([sums[name] / counts[name] for name in names])  # [rows, 2, H]
     return HeadTable(names, means[:, 0]), HeadTable(names, means[:, 1])
