@@ -46,6 +46,17 @@ def test_an_option_is_exported_or_refused_by_name(key: str, value: Any, target: 
         assert "another target: --to" in said
 
 
+def test_parts_of_ones_own_are_sent_where_they_can_go(random_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other target is said to hold every option where it holds none of one's own."""
+    monkeypatch.setitem(NORMS, "mine", NORMS["layernorm"])
+    run = random_run(norm="mine")
+    for name, target in TARGETS.items():
+        said = refusal(target, run, run.parent / name)
+        assert said is not None
+        assert "model.norm mine" in said
+        assert "--to run holds all" in said or "--to run parts of your own" in said
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_that_texts_are_divided_is_told(target: str, random_run: Any) -> None:
     for name, is_told in (("whole", False), ("divided", True)):

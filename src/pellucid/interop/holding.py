@@ -91,9 +91,10 @@ def refusal(target: str, what: str, why: str) -> ConfigError:
     return ConfigError(what, where=target, why=why, fix=f"try another target: {OTHERS[target]}")
 
 
-OTHERS = {"--to huggingface": "--to ctranslate2 holds more, --to onnx and --to run every option",
-          "--to ctranslate2": "--to onnx and --to run hold every option",
-          "--to argos": "--to ctranslate2 takes any tokenizer, --to onnx and --to run hold every option",
+_ALL = "--to onnx holds every option that ships, --to run parts of your own as well"
+OTHERS = {"--to huggingface": f"--to ctranslate2 holds more, {_ALL}",
+          "--to ctranslate2": _ALL,
+          "--to argos": f"--to ctranslate2 takes any tokenizer, {_ALL}",
           "--to onnx": "--to run holds all that a run can be"}
 
 
