@@ -50,7 +50,8 @@ def overview(study: Study, results: Sequence[Result]) -> Table:
     if len(study.seeds) == 1:
         lead = "One seed: there is no interval and no test, and a difference may be chance."
     if "validation.loss" in study.metrics:
-        lead += " validation.loss is the best of several looks during training, so it flatters all cells a little."
+        lead += (" validation.loss is the best look during training: where there were several, it flatters all cells "
+                 "a little.")
     head = ("cell", *(f"{_with_unit(metric)} {arrow(metric)}" for metric in study.metrics))
     return Table("Overview", lead, head, tuple(rows), tuple(range(1, len(study.metrics) + 1)))
 
