@@ -72,6 +72,20 @@ def test_samples_are_told_at_each_validation_and_change_nothing(told: Callable[[
     assert told({"train": {"show_samples": 1}, "decode": {"beam_size": 1}}).count("\n  greedy   ") == 3
 
 
+def test_samples_of_a_pretraining_have_lost_their_spans(told: Callable[[dict[str, Any]], str], tmp_path: Path) -> None:
+    """The model is asked what it is trained and scored for: not about whole texts, of which it never saw one."""
+    said = told({"data": {"objective": "span_corruption"}, "tokenizer": {"sentinels": 4},
+                 "train": {"show_samples": 2}}).splitlines()
+    whole = [line.split("\t")[0] for line in (tmp_path / "run" / "data" / "validation.tsv").read_text().splitlines()]
+    asked = [line.split()[1:] for line in said if line.startswith("  source ")]
+    assert len(asked) == 3 * 2
+    for words, text in zip(asked[:2], whole, strict=False):
+        assert words.count("<extra_id_0>") == 1
+        at = words.index("<extra_id_0>")
+        assert text.split()[:at] == words[:at]
+        assert len(text.split()) == len(words)  # one number is lost, and a sentinel in its place
+
+
 @pytest.mark.parametrize("kernels", ["plain", "auto"])
 def test_samples_are_of_the_weights_at_that_moment(told: Callable[[dict[str, Any]], str], kernels: str,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,8 @@ def make_validation(learner: Learner, tokenizers: Tokenizers, splits: dict[str, 
                 if config.train.monitor in ("bleu", "exact"):
                     scores |= decoded_scores(learner, list(splits["validation"]), tokenizers)
                 if config.train.show_samples and learner.world.is_first:
-                    for line in sample_lines(model, splits["validation"], config, tokenizers):
+                    sources = _first_sources(splits["validation"], corpus, config, tokenizers)
+                    for line in sample_lines(model, sources, config, tokenizers):
                         say(line)
         return scores
 
@@ -159,11 +160,16 @@ def _of_all(world: World, mine: list[str]) -> list[str]:
     return texts
 
 
-def sample_lines(model: Transformer, pairs: Iterable[tuple[str, str]], config: RunConfig,
-                 tokenizers: Tokenizers) -> list[str]:
-    """The first sources, each with an output that is drawn and one that is searched for, as lines to be told."""
-    filled = (source for source, _ in pairs if source.strip())
-    sources = list(islice(filled, config.train.show_samples))
+def _first_sources(pairs: Pairs, corpus: Corpus, config: RunConfig, tokenizers: Tokenizers) -> list[str]:
+    """As many as are to be shown, as the model is to read them: under span corruption they have lost their spans."""
+    texts: Iterable[str] = (source for source, _ in pairs)
+    if config.data.objective == "span_corruption":
+        texts = (tokenizers.source.decode(corpus.source[i].tolist()) for i in range(len(corpus.source)))
+    return list(islice(filter(str.strip, texts), config.train.show_samples))
+
+
+def sample_lines(model: Transformer, sources: list[str], config: RunConfig, tokenizers: Tokenizers) -> list[str]:
+    """Each source with an output that is drawn and one that is searched for, as lines to be told."""
     search = f"beam {config.decode.beam_size}" if config.decode.beam_size > 1 else "greedy"
     lines = [f"  source   {_one_line(source)}" for source in sources]
     for name, sample in (("sampled", True), (search, False)):
