@@ -112,6 +112,7 @@ def test_flags_hold_for_all_cells_and_factors_stand_above_them(study: Make) -> N
     ({"baseline": {"model.positions": "none"}}, "did you mean baseline.model.position"),
     ({"baseline": {"model.position": "rotary"}}, "choose sinusoidal, none"),
     ({"within": ["widht"]}, "did you mean width"), ({"base": "cop"}, "did you mean copy"),
+    ({"metrics": ["twce.exact"], "tests": {"twice": {"max_length": 20}}}, "did you mean twice.exact"),
     ({"tests": {"twice": {"lenght": 3}}}, "unknown key"), ({"tests": {"test": {}}}, "neither test nor validation"),
     ({"tests": {"long": {"min_length": 12}}}, "max_length is below"),
     ({"tests": {"none": {"test": 0}}}, "out of range"),

@@ -60,7 +60,9 @@ def unknown_key(key: str, known: list[str]) -> ConfigError:
     section, _, name = key.rpartition(".")
     last = {each: each.rpartition(".")[2] for each in known}
     beside = [each for each in known if each.rpartition(".")[0] == section]
-    near = [each for each in known if last[each] == name] or _nearest(name, {each: last[each] for each in beside})
+    namesakes = [each for each in known if last[each] == name]
+    near = difflib.get_close_matches(key, namesakes, n=1, cutoff=0) or _nearest(
+        name, {each: last[each] for each in beside})
     if not near and not beside:
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5) or _nearest(name, last)
     fix = f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(last[e] for e in beside or known)}"
