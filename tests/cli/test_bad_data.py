@@ -150,7 +150,14 @@ class TestLabels:
     def test_only_one(self, cli: Any, tiny_classifier: Path, tmp_path: Path) -> None:
         (tmp_path / "one.tsv").write_text("ab\taab1\n" * 30)
         cli("train", tiny_classifier, "--out", tmp_path / "r", "--data.train", tmp_path / "one.tsv").says(
-            3, "two labels", "has 1")
+            3, "two labels", "has 1", "data.label_field")
+
+    def test_only_in_the_share_that_is_set_aside(self, cli: Any, tiny_classifier: Path, tmp_path: Path) -> None:
+        """The file is that of the training: it is no help to be told to train with examples that stand there."""
+        (tmp_path / "rare.tsv").write_text("".join(f"l{i}\ttext {i}\n" for i in range(40)))
+        cli("train", tiny_classifier, "--out", tmp_path / "r", "--data.train", tmp_path / "rare.tsv",
+            "--data.validation", "null", "--data.validation_share", "0.3").says(
+            3, "never seen in training", f"{tmp_path / 'rare.tsv'}:", "a share that is set aside")
 
     def test_a_run_of_the_other_task(self, cli: Any, run: Path, classifier: Path) -> None:
         cli("classify", run, stdin="1 2\n").says(2, "cannot classify", "pellucid translate RUN")
