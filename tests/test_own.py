@@ -181,6 +181,7 @@ def test_a_run_names_its_parts_and_asks_for_them(tmp_path: Path, monkeypatch: py
     assert main(["train", "run", "--import", "own.py"]) == 0
     assert capsys.readouterr().out.splitlines()[2] == "  pellucid train run --train.steps 4 --extend --import own.py"
     assert json.loads(Path("run/environment.json").read_text())["own"]["norm"]["file"] == "own.py"
+    assert "\npellucid generate run --import own.py < input.txt\n" in Path("run/README.md").read_text()
     text = pellucid.load("run").generate(["1 2 3"])[0].text
 
     from pellucid import own

@@ -1,5 +1,6 @@
 """README.md of a run folder: what this model is, what it was made from, how it scored, how it is used."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ def write_model_card(config: RunConfig, summary: dict[str, Any], out: Path) -> N
     rows = "".join(f"| {name} | {split.get('kept', '–')} | `{split['sha256'][:16]}…` |\n"
                    for name, split in data.items())
     threads = f"{environment['threads']} thread{'s' * (environment['threads'] != 1)}"
+    files = dict.fromkeys(part["file"] for part in environment.get("own", {}).values() if part["file"])
+    run = shlex.join([str(out), *(word for file in files for word in ("--import", file))])
     stacks = f"{model.encoder_layers} encoder" + ("" if verb != "generate" else f" and {model.decoder_layers} decoder")
     write_text(out / "README.md", f"""---
 library_name: pellucid
@@ -51,8 +54,8 @@ The run has ended: {summary["why"]}.{extended}
 ![loss](figures/loss.png)
 
 ```
-pellucid {verb} {out}{" --index IDX" if verb == "answer" else ""} < input.txt
-pellucid {use} {out}
+pellucid {verb} {run}{" --index IDX" if verb == "answer" else ""} < input.txt
+pellucid {use} {run}
 ```
 
 Every choice is in `config.yaml`; {again}
