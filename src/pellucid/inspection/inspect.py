@@ -129,8 +129,9 @@ def _examples(run: Run, texts: Sequence[str], say: Callable[[str], None]) -> tup
             raise ConfigError("there is no sentence to look at", where=str(run.folder), why=sample.reason,
                               fix="give one or more: --text 'a sentence'")
         wanted = list(choose(run, sample.pairs, _SENTENCES))
-        if run.config.data.objective == "span_corruption":  # what stands there as the target, no model should write
-            wanted = [(source, None) for source, _ in wanted]
+        if run.config.data.objective == "span_corruption":  # as training has them
+            wanted = [(run.tokenizers.source.decode(left.tolist()), None)
+                      for left, _ in as_validated(run, [(source, source) for source, _ in wanted])]
         origin = told("The sentences are from the {split} data.").format(split=told(sample.split))
     examples = []
     for first, (source, reference) in enumerate(wanted):

@@ -49,7 +49,7 @@ def attention(examples: Sequence[Example], note: str, save: Save) -> Section:
                 body += f"<summary>{told(title)}{told(', sentence {number}').format(number=number)}</summary>\n"
                 body += "".join(_layer(example, name, number, save) for name in names) + "</details>\n"
     lead = told("Each row is a token and shows what it attended to: the darker a cell, the more of that column's token "
-                "went into it; a row sums to 1.")
+                "went into it; a row sums to 1, unless an attention of your own has it otherwise.")
     if any(example.written for example in examples):
         lead += told(" Rows of the decoder are the tokens being written, columns of its self-attention the tokens "
                      "already there. Recorded in one pass with the model's own output as the target.")
