@@ -96,6 +96,19 @@ def test_distances_of_weights_by_hand(run: Path, copy: Path) -> None:
     assert total == sum(tensor.numel() for name, tensor in weights.items() if name != shaped)
 
 
+def test_columns_hold_the_longest_name(cli: Any, run: Path, copy: Path) -> None:
+    """A tensor that is not in both has a longer name than any part."""
+    weights = load_file(weights_of(run))
+    replace_weights(copy, {name: weights[name] for name in weights if ".cross_attention." not in name} |
+                    {name: -weights[name] for name in weights if ".self_attention." in name})
+    told = cli("diff", run, copy).out.splitlines()
+    table = told[next(i for i, line in enumerate(told) if line.split() == ["part", "parameters", "distance"]):
+                 next(i for i, line in enumerate(told) if line.startswith("losses"))]
+    assert any(len(line.split()[0]) > 36 for line in table)
+    assert {line.rindex(line.split()[-1]) for line in table if "not there" not in line} == {
+        line.index("not there") for line in table if "not there" in line}
+
+
 def test_a_run_that_has_only_begun_has_no_weights(cli: Any, run: Path, copy: Path) -> None:
     (copy / "best.json").unlink()
     told = found(cli, run, copy)

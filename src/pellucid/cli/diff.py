@@ -1,7 +1,7 @@
 """pellucid diff A B"""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
 from pellucid.language import shortened
 
-_VALUE = 28  # characters of a value
+_NAME, _VALUE = 36, 28  # characters of a name, and of a value
 _TITLES = {"configuration": "keys", "data": "figures", "environment": "entries"}
 
 
@@ -46,10 +46,10 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
     for section, what in _TITLES.items():
         rows = found[section]
         yield f"{section}: {f'{len(rows)} {what} differ' if len(rows) > 1 else '1 differs' if rows else 'the same'}"
-        yield from (_row(row["key"], _value(row["a"]), _value(row["b"])) for row in rows)
+        yield from _table((row["key"], _value(row["a"]), _value(row["b"])) for row in rows)
     yield from _weights(found["weights"])
     yield f"losses: {'the same' if all(row['same'] for row in found['curves']) else 'nats'}"
-    yield from (_row(row["key"], _loss(row["a"]), _loss(row["b"])) for row in found["curves"])
+    yield from _table((row["key"], _loss(row["a"]), _loss(row["b"])) for row in found["curves"])
 
 
 def _weights(found: dict[str, Any]) -> Iterator[str]:
@@ -62,14 +62,17 @@ def _weights(found: dict[str, Any]) -> Iterator[str]:
         return
     whole = "no part has one shape in both" if found["distance"] is None else f"distance {found['distance']:.4f}"
     yield f"weights: {found['a']} of a, {found['b']} of b: {whole}; 0 is equal, 1 unrelated"
-    yield _row("part", "parameters", "distance")
-    yield from (_row(part["part"], f"{part['parameters']:,}", f"{part['distance']:.4f}") for part in found["parts"])
-    for row in found["unlike"]:
-        yield _row(row["tensor"], _shape(row["a"]), _shape(row["b"]))
+    yield from _table([
+        ("part", "parameters", "distance"),
+        *((part["part"], f"{part['parameters']:,}", f"{part['distance']:.4f}") for part in found["parts"]),
+        *((row["tensor"], _shape(row["a"]), _shape(row["b"])) for row in found["unlike"])])
 
 
-def _row(name: str, a: str, b: str) -> str:
-    return f"  {name:<36} {a:<28} {b}".rstrip()
+def _table(rows: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Names and two values, in columns that hold the longest name."""
+    told = list(rows)
+    width = max([_NAME, *(len(name) for name, _, _ in told)])
+    return [f"  {name:<{width}} {a:<{_VALUE}} {b}".rstrip() for name, a, b in told]
 
 
 def _value(value: Any) -> str:
