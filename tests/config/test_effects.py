@@ -11,6 +11,7 @@ from pellucid.ablate.study import read_study
 from pellucid.cli.arguments import read_config, split_overrides
 from pellucid.config.effects import without_effect
 from pellucid.config.mapping import from_mapping
+from pellucid.config.reader import merge
 from pellucid.errors import ConfigError, PellucidWarning
 from pellucid.recipes import read_recipe, recipe_names
 from pellucid.studies import study_names
@@ -74,3 +75,13 @@ def test_every_run_of_a_shipped_study_has_flags_that_are_taken(name: str) -> Non
     study: Any = read_study(name, {})
     for cell in cells_of(study):
         read_config(study.base, split_overrides(overrides_of(cell.config, study.base_config))[1])
+
+
+def test_what_a_pretrained_start_is_held_to_is_passed_on() -> None:
+    """The tokenizer section changes nothing there, but the run is refused where it is not that of its start."""
+    base = read_recipe("copy").mapping
+    config = from_mapping(merge(base, {"tokenizer": {"kind": "sentencepiece", "vocab_size": 120},
+                                       "train": {"initialize_from": "runs/pretrained"}}))
+    words = overrides_of(config, from_mapping(base))
+    with pytest.warns(PellucidWarning, match=r"tokenizer\.(kind|vocab_size) has no effect here"):
+        assert read_config("copy", split_overrides(words)[1]).tokenizer == config.tokenizer

@@ -141,8 +141,9 @@ def folder_name(label: str, config: RunConfig, budget: Budget) -> str:
 
 
 def overrides_of(config: RunConfig, base: RunConfig) -> list[str]:
-    """The flags that turn the configuration `base` into `config`; a key that changes nothing in it is left out."""
-    words, idle = list[str](), without_effect(config)
+    """The flags that turn the configuration `base` into `config`; a key that would be refused, as it changes nothing
+    in it, is left out."""
+    words, refused = list[str](), {key for key, (_, fix) in without_effect(config).items() if fix}
     for key, _, value in differences(base, config):
-        words += [f"--{key}", level_name(value)] if key not in idle else []
+        words += [f"--{key}", level_name(value)] if key not in refused else []
     return words
