@@ -57,8 +57,7 @@ class Tokenizers:
         Raises:
             DataError: the label was never seen in training.
         """
-        number = self._label_ids.get(label)
-        if number is None:
+        if (number := self._label_ids.get(label)) is None:
             known = ", ".join(self.labels[:20]) + (", …" if len(self.labels) > 20 else "")
             raise DataError(f"the label {label[:80]!r} was never seen in training", where=locate(),
                             why=f"the labels are {known}", fix="correct it, or train with more examples of it: a "
