@@ -109,6 +109,29 @@ def test_the_projections_of_the_layers_are_moved_by_it_and_all_else_by_adam() ->
     assert len(muon_of_head["params"]) == 6
 
 
+def test_the_optimizer_moves_them_so() -> None:
+    model = build(ModelConfig(d_model=8, n_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1), 9, 9)
+    optimizer = make_optimizer(model, TrainConfig(optimizer="muon", weight_decay=0.1, precision="fp32"))
+    mine, theirs = ([p for group in optimizer.param_groups if (group["rule"] == "muon") == is_muons
+                     for p in group["params"]] for is_muons in (True, False))
+    weights, momenta = [p.detach().clone() for p in mine], [torch.zeros_like(p) for p in mine]
+    others = [nn.Parameter(p.detach().clone()) for p in theirs]
+    adam = torch.optim.AdamW([{"params": [p for p in others if p.dim() > 1], "weight_decay": 0.1},
+                              {"params": [p for p in others if p.dim() == 1], "weight_decay": 0.0}],
+                             betas=TrainConfig().betas, eps=TrainConfig().epsilon)
+    for number in range(1, 4):
+        for parameter in [*mine, *theirs]:
+            parameter.grad = torch.randn(parameter.shape, generator=generator(number))
+        for parameter, other in zip(theirs, others, strict=True):
+            other.grad = parameter.grad
+        for each in (optimizer, adam):
+            set_learning_rate(each, 0.01 * number)
+            each.step()
+        muon(weights, [p.grad for p in mine if p.grad is not None], momenta, 0.01 * number, 0.1, 0.95, "fp32")
+    for parameter, expected in zip([*mine, *theirs], [*weights, *others], strict=True):
+        torch.testing.assert_close(parameter, expected)
+
+
 def test_a_rate_of_nothing_moves_nothing_and_states_are_named() -> None:
     model = build(ModelConfig(d_model=8, n_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1), 9, 9)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
