@@ -104,10 +104,10 @@ def indexed(name: object) -> Callable[[Path], object]:
 
 
 def device(name: str) -> Callable[[Path], object]:
-    """What never ends is in the place of a file."""
+    """What is no plain file is in the place of one; others than this never end."""
     def damage(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
-        (folder / name).symlink_to("/dev/zero")
+        (folder / name).symlink_to("/dev/null")
 
     return damage
 

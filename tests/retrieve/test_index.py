@@ -144,9 +144,10 @@ def test_every_damage_is_one_clear_error(idx: Path, name: str, how: str) -> None
 
 
 @pytest.mark.parametrize("name", [MANIFEST, ABOUT, NAMES])
-def test_what_never_ends_is_damage(idx: Path, name: str) -> None:
+def test_what_is_no_plain_file_is_damage(idx: Path, name: str) -> None:
+    """Others than this one never end."""
     (idx / name).unlink()
-    (idx / name).symlink_to("/dev/zero")
+    (idx / name).symlink_to("/dev/null")
     with pytest.raises(DataError, match="no plain file"):
         FolderIndex(idx)
 

@@ -154,8 +154,8 @@ def _labels(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     labels = {label for label in counts if label.strip()}
     if len(labels) < 2:
         raise DataError(f"there must be two labels at least, and the training data has {len(labels)}",
-                        where="data.train", why=f"the labels found: {', '.join(labels) or 'none'}", fix="add "
-                        "examples of another one, or name the column of the labels: data.label_field")
+                        where="data.train", why=f"the labels found: {', '.join(labels) or 'none'}",
+                        fix="add examples of another one, or name the column of the labels: data.label_field")
     if counts[first[1]] == 1 and counts.total() > _FEW and len(first[0].split()) == 1:
         warnings.warn(f"the first record alone has the label {first[1][:80]!r}, and the text {first[0][:80]!r}: if it "
                       "is a header, say so: data.label_field, data.source_field", PellucidWarning, stacklevel=2)
