@@ -10,6 +10,7 @@ import pytest
 
 from pellucid.config.mapping import from_mapping
 from pellucid.data.sample import corpus_of
+from pellucid.doctor.examine import of_sizes
 from pellucid.doctor.reading import Window
 from pellucid.doctor.tokens import (
     Encoded,
@@ -93,10 +94,18 @@ def test_batches_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("train", "scale", "suited"), [
-    ({"batch_tokens": 256}, 10, None), ({"batch_tokens": 512}, 10, 256), ({"batch_sentences": 100}, 10, 256),
-    ({"batch_tokens": 4}, 20_000, 256), ({"batch_tokens": 16}, 2_000_000, 32_768)])
+    ({"batch_tokens": 256}, 10, None), ({"batch_tokens": 512}, 10, 256), ({"batch_sentences": 4}, 10, None),
+    ({"batch_sentences": 1}, 10_000, 256), ({"batch_tokens": 4}, 20_000, 256),
+    ({"batch_tokens": 16}, 2_000_000, 32_768)])
 def test_a_size_of_batches_is_advised_where_it_helps(train: dict[str, int], scale: float, suited: int | None) -> None:
     config = replace(CONFIG, train=from_mapping({"train": train}).train)
     corpus = corpus_of([np.ones(n) for n in (2, 2, 2, 3)], [np.ones(n) for n in (2, 2, 4, 4)])  # 12 target tokens
     facts = batch_facts(corpus, sample_tokenizers(CONFIG, PAIRS, ()), config, scale)
     assert facts.get("suited_batch_tokens") == suited
+
+
+@pytest.mark.parametrize(("train", "more"), [
+    ({"batch_tokens": 512}, ""), ({"batch_sentences": 8}, " (in a file, in place of batch_sentences)")])
+def test_batch_sentences_are_spoken_of_where_they_are_configured(train: dict[str, int], more: str) -> None:
+    found = of_sizes({"batches_per_epoch": 9, "suited_batch_tokens": 256}, from_mapping({"train": train}).train)
+    assert [finding.do for finding in found] == [f"try --train.batch_tokens 256{more}"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from pellucid.config import RunConfig
+from pellucid.config import RunConfig, TrainConfig
 from pellucid.data.examples import check_tokenizers
 from pellucid.data.sample import sample_corpus
 from pellucid.data.shards import shard_and_line, shards_of
@@ -183,7 +183,7 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
                 size = tokens.suited_vocabulary(config, sampled.pairs, first.labels[split].counts, facts["well_seen"],
                                                 scale)
                 facts |= {"suited_vocabulary": size} if size is not None else {}
-    return findings + _of_sizes(facts), facts
+    return findings + of_sizes(facts, config.train), facts
 
 
 def _weighted(sampled: Window, weights: Sequence[float]) -> list[tuple[str, str]]:
@@ -214,7 +214,8 @@ def against_unknown(config: RunConfig, tokenizers: Tokenizers, missed: bool) -> 
                          "train on data that has these characters"])
 
 
-def _of_sizes(facts: dict[str, Any]) -> list[Finding]:
+def of_sizes(facts: dict[str, Any], train: TrainConfig) -> list[Finding]:
+    """Sizes of the vocabulary and of batches that suit the data better, of the facts that name some."""
     found = []
     if "suited_vocabulary" in facts:
         found.append(Finding(
@@ -226,5 +227,6 @@ def _of_sizes(facts: dict[str, Any]) -> list[Finding]:
         found.append(Finding(
             "batch_size", "note", "train", f"batches in an epoch: {facts['batches_per_epoch']:,}",
             cost="too few updates, or more than an epoch needs",
-            do=f"try --train.batch_tokens {facts['suited_batch_tokens']} (in a file, in place of batch_sentences)"))
+            do=f"try --train.batch_tokens {facts['suited_batch_tokens']}"
+               + (" (in a file, in place of batch_sentences)" if train.batch_sentences is not None else "")))
     return found

@@ -200,5 +200,5 @@ def _suited_batch(per_epoch: int, tokens: int, train: TrainConfig) -> int | None
         return None
     wanted = max(tokens // (_USUAL_BATCHES if are_many else 2 * _FEWEST_BATCHES), 1)
     suited = int(np.clip(2 ** int(np.log2(wanted)), 256, 32_768))
-    helps = suited > train.batch_tokens if are_many else suited < train.batch_tokens
-    return suited if helps or train.batch_sentences is not None else None
+    now = train.batch_tokens if train.batch_sentences is None else tokens / per_epoch
+    return suited if (suited > now if are_many else suited < now) else None
