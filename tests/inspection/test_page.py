@@ -97,6 +97,13 @@ def test_a_map_that_is_cut_says_so_where_it_is_drawn(read: int, written: int, ex
     assert expected in [label.get_text() for label in sheets[0].texts]
 
 
+def test_what_is_cut_is_told_as_it_is_of_either_side() -> None:
+    tokens = [tuple(map(str, range(count))) for count in (9, 80)]
+    body = attention([Example("", "", None, tokens[0], tokens[1], tokens[1], {}, {})], "",
+                     lambda name, png, points: png).body
+    assert "<dd>the first 9 of 9 tokens read and 48 of 80 written</dd>" in body
+
+
 @pytest.mark.parametrize(("text", "written", "degrees"), [
     ("步长", "步\n长", 0), ("‖g‖₂，对数刻度", "‖g‖₂\n对\n数\n刻\n度", 0), ("step size", "step size", 90)])
 def test_no_axis_has_chinese_on_its_side(text: str, written: str, degrees: float) -> None:
@@ -236,6 +243,21 @@ def test_scores_of_validations_are_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
     assert drawn["macro-F1"] == [40.0, 60.0]
     training_curves([event(1), event(2)], "nats")
     assert len(figures[1].axes) == len(figures[0].axes) - 1
+
+
+@pytest.mark.parametrize("score", [0.0, 100.0, 120.0])
+def test_no_share_below_0_or_above_100_and_no_half_of_an_update_is_on_an_axis(
+        monkeypatch: pytest.MonkeyPatch, score: float) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr("pellucid.inspection.curves.as_png", figures.append)
+    training_curves([event(1), event(2), {"event": "validation", "step": 2, "loss": 1.0, "bleu": score}], "nats")
+    flow([event(step, gradient_norms={"a": 1.0}) for step in (1, 2)], "gradient_norms", "title", "norm", {})
+    shares = figures[0].axes[1].get_yticks().tolist()
+    assert score in shares
+    assert min(shares) >= 0
+    assert max(shares) <= max(100, score)
+    for axes in (figures[0].axes[-1], figures[1].axes[0]):
+        assert all(tick == int(tick) for tick in axes.get_xticks())
 
 
 def test_metrics_of_any_kind_are_drawn_as_far_as_they_are_numbers() -> None:

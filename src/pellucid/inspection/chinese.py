@@ -76,9 +76,9 @@ CHINESE = {
     "text": "文本", "reference": "参考", "probabilities": "概率", "shown": "显示", "left out": "略去",
     "the last {cut} tokens of the text: the model takes no longer ones":
         "文本的最后 {cut} 个词元：模型不接受更长的文本",
-    "the first {most} of {read} tokens read": "读入的 {read} 个词元中的前 {most} 个",
-    "the first {most} of {read} tokens read and of {written} written":
-        "读入的 {read} 个与写出的 {written} 个词元中，各取前 {most} 个",
+    "the first {of_read} of {read} tokens read": "读入的 {read} 个词元中的前 {of_read} 个",
+    "the first {of_read} of {read} tokens read and {of_written} of {written} written":
+        "读入的 {read} 个词元中的前 {of_read} 个，写出的 {written} 个词元中的前 {of_written} 个",
     ": the first {rows} of {queries} rows, the first {columns} of {keys} columns":
         "：{queries} 行中的前 {rows} 行，{keys} 列中的前 {columns} 列",
     "attends to": "关注", "while reading": "读入时", "while writing": "写出时",

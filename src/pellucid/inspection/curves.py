@@ -72,6 +72,7 @@ def training_curves(events: Events, unit: str) -> bytes:
         if scored:
             axes["scores"].set(title=drawn("Validation scores"), ylabel="%")
             axes["scores"].legend()
+            _keep_to_shares(axes["scores"], [value for points in scored.values() for _, value in points])
         _draw(axes["rate"], line(events, "train", "learning_rate"), "", 0)
         axes["rate"].set(title=drawn("Learning rate"), ylabel=drawn("step size"))
         axes["rate"].ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
@@ -80,9 +81,24 @@ def training_curves(events: Events, unit: str) -> bytes:
         axes["norm"].set(title=drawn("Gradient norm, before clipping"), ylabel=drawn("‖g‖₂, logarithmic"),
                          xlabel=drawn("update"))
         logarithmic(axes["norm"], "y", [value for _, value in norms])
+        _count_whole(axes["norm"])
         for one in axes.values():
             one.grid(visible=True)
         return as_png(figure)
+
+
+def _keep_to_shares(axes: Axes, values: Sequence[float]) -> None:
+    """No number upwards below 0 % or above 100 %, unless a value is there."""
+    low, high = axes.get_ylim()
+    low, high = max(low, min(0.0, *values)), min(high, max(100.0, *values))
+    axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
+
+
+def _count_whole(axes: Axes) -> None:
+    """Whole numbers across: there is no half of an update."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
 
 
 def _draw(axes: Axes, points: Line, label: str, i: int) -> None:
@@ -127,6 +143,7 @@ def flow(events: Events, key: str, title: str, unit: str, names: Mapping[str, st
         axes.invert_yaxis()
         axes.tick_params(axis="y", length=0)
         axes.set(title=title, xlabel=drawn("update"), xlim=(edges[0], edges[-1]))
+        _count_whole(axes)
         bar = figure.colorbar(image, ax=axes, label=unit, ticks=ticks, format="{x:g}")
         bar.minorticks_off()
         return as_png(figure)

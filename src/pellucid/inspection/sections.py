@@ -71,10 +71,11 @@ def _told(example: Example) -> str:
         lost = told("the last {cut} tokens of the text: the model takes no longer ones")
         facts.append((told("left out"), lost.format(cut=example.cut)))
     if max(len(example.source_tokens), len(example.written)) > MOST_TOKENS:
-        shown = told("the first {most} of {read} tokens read and of {written} written" if example.written else
-                     "the first {most} of {read} tokens read")
-        facts.append((told("shown"), shown.format(most=MOST_TOKENS, read=len(example.source_tokens),
-                                                  written=len(example.written))))
+        shown = told("the first {of_read} of {read} tokens read and {of_written} of {written} written"
+                     if example.written else "the first {of_read} of {read} tokens read")
+        read, written = len(example.source_tokens), len(example.written)
+        facts.append((told("shown"), shown.format(read=read, of_read=min(read, MOST_TOKENS), written=written,
+                                                  of_written=min(written, MOST_TOKENS))))
     return "<dl>" + "".join(f"<dt>{text(a)}</dt><dd>{text(b)}</dd>" for a, b in facts) + "</dl>"
 
 
