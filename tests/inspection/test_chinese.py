@@ -78,3 +78,10 @@ def test_pictures_are_in_english_where_no_font_here_has_chinese(monkeypatch: pyt
     monkeypatch.setenv("PELLUCID_LANG", "zh")
     monkeypatch.setattr("pellucid.inspection.style.families", lambda: ("DejaVu Sans",))
     assert (drawn("Heads"), drawn_name("encoder layer 2")) == ("Heads", "encoder layer 2")
+
+
+def test_the_reader_is_spoken_to_in_one_way() -> None:
+    root = SOURCE.parents[1]
+    texts = [root / "README.zh-CN.md", *(root / "docs/zh-CN").glob("*.md"), root / "src/pellucid/cli/chinese.txt",
+             root / "src/pellucid/inspection/chinese.py", root / "src/pellucid/serve/static/words.js"]
+    assert [path.name for path in texts if "您" in path.read_text(encoding="utf-8")] == []

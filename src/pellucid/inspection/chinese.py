@@ -69,7 +69,7 @@ CHINESE = {
     "Each row is a token and shows what it attended to: the darker a cell, the more of that column's token went into "
     "it; a row sums to 1, unless an attention of your own has it otherwise.":
         "每一行是一个词元，显示它关注了什么：格子颜色越深，该列的词元进入它的份额越大；"
-        "一行之和为 1，除非您自己的注意力并非如此。",
+        "一行之和为 1，除非自己编写的注意力并非如此。",
     " Rows of the decoder are the tokens being written, columns of its self-attention the tokens already there. "
     "Recorded in one pass with the model's own output as the target.":
         "解码器的行是正在写出的词元，其自注意力的列是已经写出的词元。以模型自己的输出为目标，一次前向计算记录下来。",
