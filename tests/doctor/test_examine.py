@@ -262,6 +262,12 @@ class TestLabels:
     def test_clean(self, config: RunConfig, tmp_path: Path) -> None:
         assert self.findings(config, tmp_path) == {}
 
+    def test_a_classifier_writes_no_unknown_words(self, config: RunConfig, tmp_path: Path) -> None:
+        (tmp_path / "test.tsv").write_text("good\tzebra zebra zebra\n")
+        found = self.findings(config, tmp_path)["unknown_tokens"]
+        assert found.cost == "the model cannot read them"
+        assert found.what.startswith("75.00 % of the tokens are unknown")
+
     def test_records_that_training_skips_are_in_no_conflict(self, config: RunConfig, tmp_path: Path) -> None:
         lines = (tmp_path / "train.tsv").read_text().splitlines()
         lines += ["good\t", "bad\t ", "bad\t", "\t" + lines[0].split("\t")[1]]

@@ -43,7 +43,7 @@ def test_what_stands_in_the_way(facts: dict[str, Any], kind: str, severity: str)
 def test_a_busy_machine_is_told_with_what_it_costs_and_what_to_set() -> None:
     """Where all share the cores fairly, one that others keep busy for half of the time is worth two thirds."""
     (finding,) = findings_from(FACTS | {"cores": 16, "threads": 16, "others": 0.75}, CONFIG)
-    assert "75% of the cores (12.0 of 16)" in finding.what
+    assert "75 % of the cores (12.0 of 16)" in finding.what
     assert "1.8 times as long" in finding.cost
     assert "OMP_NUM_THREADS=4 " in finding.do
     assert [f.kind for f in findings_from(FACTS | {"others": 1.0, "threads": 3}, CONFIG)] == ["busy", "threads"]

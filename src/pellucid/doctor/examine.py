@@ -169,8 +169,10 @@ def token_findings(config: RunConfig, firsts: Sequence[FirstPass],
             severity: Severity = "warning" if encoded.unknown >= _MANY_UNKNOWN else "note"
             findings.append(Finding(
                 "unknown_tokens", severity, split,
-                f"{encoded.unknown:.2%} of the tokens are unknown to the vocabulary of {tokenizers.source.size:,}",
-                cost="the model cannot read them, and writes ⁇ for them",
+                f"{100 * encoded.unknown:.2f} % of the tokens are unknown to the vocabulary of "
+                f"{tokenizers.source.size:,}",
+                cost="the model cannot read them"
+                     + (", and writes ⁇ for them" if config.task != "classification" else ""),
                 do=against_unknown(config, tokenizers, missed)))
         if split == "train" and len(encoded.lengths[0]):
             scale = first.filled["train"] / len(encoded.lengths[0])
@@ -220,7 +222,8 @@ def of_sizes(facts: dict[str, Any], train: TrainConfig) -> list[Finding]:
     if "suited_vocabulary" in facts:
         found.append(Finding(
             "vocabulary_size", "note", "train",
-            f"{facts['well_seen']:.0%} of the {facts['vocabulary']:,} pieces are seen a hundred times in training",
+            f"{100 * facts['well_seen']:.0f} % of the {facts['vocabulary']:,} pieces are seen a hundred times in "
+            "training",
             cost="the rest is hardly learned; 95 % is a good rule",
             do=f"try tokenizer.vocab_size {facts['suited_vocabulary']}, where it holds, beside the one you have"))
     if "suited_batch_tokens" in facts:

@@ -76,7 +76,7 @@ def _of_cores(threads: int, cores: int, others: float) -> Iterator[Finding]:
     left = max(1, round(cores * (1 - others)))
     if others >= BUSY:
         yield Finding("busy", "warning" if others >= _VERY_BUSY else "note", _WHERE,
-                      f"other processes take {others:.0%} of the cores ({cores * others:.1f} of {cores})",
+                      f"other processes take {100 * others:.0f} % of the cores ({cores * others:.1f} of {cores})",
                       cost=f"while they run, training and decoding take about {1 + others:.1f} times as long, and what "
                            "is timed now is the speed of a busy machine",
                       do=f"wait for them, or end them (`top` names them); OMP_NUM_THREADS={left} leaves them their "
