@@ -18,7 +18,7 @@ from pellucid.studies import study_names
 
 @pytest.mark.parametrize(("keys", "steps", "told"), [
     ({"warmup_steps": 2000}, 400, "ends within its warm-up: 400 updates, and train.warmup_steps is 2,000"),
-    ({"warmup_steps": 400}, 400, "rises to 100% of its peak"),
+    ({"warmup_steps": 400}, 400, "rises to 100 % of its peak"),
     ({"warmup_steps": 0, "validate_every": 500}, 400, "the only validation is the one at the end"),
     ({"warmup_steps": 0, "validate_every": None}, 99, "an epoch, after which is validated, is 100"),
     ({"warmup_steps": 500, "patience": 10}, 5500, "train.patience 10 cannot end the run early: 9 validations"),

@@ -14,7 +14,7 @@ def too_short(train: TrainConfig, steps: int, per_epoch: int | None = None) -> l
     updates = f"{steps:,} update{'s' if steps > 1 else ''}"
     if steps <= warmup:
         told.append(f"the run ends within its warm-up: {updates}, and train.warmup_steps is {warmup:,}; the learning "
-                    f"rate rises to {steps / warmup:.0%} of its peak and never falls")
+                    f"rate rises to {100 * steps / warmup:.0f} % of its peak and never falls")
     if every is not None:
         which = "train.validate_every" if train.validate_every else "an epoch, after which is validated,"
         due, after = -(-steps // every), (steps - 1) // every - max(min(steps - 1, warmup) // every, 1)

@@ -88,7 +88,7 @@ def training_curves(events: Events, unit: str) -> bytes:
 
 
 def _keep_to_shares(axes: Axes, values: Sequence[float]) -> None:
-    """No number upwards below 0 % or above 100 %, unless a value is there."""
+    """No number beside the axis is below 0 % or above 100 %, unless a value is."""
     low, high = axes.get_ylim()
     low, high = max(low, min(0.0, *values)), min(high, max(100.0, *values))
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
