@@ -12,6 +12,7 @@ from pellucid.data.sample import corpus_of
 from pellucid.errors import ConfigError
 from pellucid.plan.budget import Machine
 from pellucid.plan.gpus import GPUS, find_gpu
+from pellucid.plan.memory import count_operations
 from pellucid.plan.pace import Pace, gpu_pace, line
 from pellucid.plan.ranks import Asked, Ranks, completed, exchange_seconds, plan_ranks, replay, update_of
 from pellucid.plan.traffic import Traffic
@@ -84,6 +85,12 @@ def test_a_gpu_by_its_data_sheet() -> None:
     assert narrow.step == pytest.approx(28 / 2.04e3)
     assert narrow.least == wide.least > 1e-4
     assert wide.place < 4 * narrow.place  # a larger share of the peak
+    muon = RunConfig(model=ModelConfig(d_model=512, n_heads=8, encoder_layers=1, decoder_layers=1),
+                     train=TrainConfig(optimizer="muon"))
+    found = gpu_pace(GPUS["A100"], muon, workload, 10**9)
+    assert found.place == narrow.place  # whose products are its own
+    products = count_operations(muon, workload).step / (GPUS["A100"].flops * 0.2)
+    assert found.step == pytest.approx(narrow.step + products)
 
 
 def test_one_rank_is_as_fast_as_itself_and_more_are_no_faster_each() -> None:

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import torch
 from tests.plan.allocations import most_allocated
+from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.config import DecodeConfig, ModelConfig, RunConfig, TrainConfig
 from pellucid.data.sample import corpus_of
 from pellucid.kernels.compiled import use_kernels
 from pellucid.plan.learner import blank, learner_of, model_of
 from pellucid.plan.memory import (
-    flops_per_token,
+    Operations,
+    count_operations,
     largest_shapes,
     rehearse_average,
     rehearse_decoding,
@@ -138,8 +140,29 @@ def test_operations_by_hand() -> None:
     d, f, length = SMALL.d_model, SMALL.d_ff, 15
     layer = 2 * length * (d * 3 * d + d * d + 2 * d * f) + 2 * 2 * length * length * d
     head = 2 * (d * d + d * 3)
-    told = flops_per_token(config, workload(classes=3)) * (length + 1)  # the label is one
-    assert told == pytest.approx(3 * (layer + head), rel=0.01)
+    token, step = count_operations(config, workload(classes=3))
+    assert token * (length + 1) == pytest.approx(3 * (layer + head), rel=0.01)  # the label is a token
+    assert step == 0
+
+
+def test_operations_are_those_that_torch_counts() -> None:
+    for train in ({}, {"r_drop": 5.0}, {"optimizer": "muon", "r_drop": 1.0}):
+        shape, config = Shape(2, 15, 15), config_of(train, position="transformer_xl")
+        with rehearsal(compiled=False):
+            learner = learner_of(config, model_of(config, workload()), [blank(shape)], "bf16")
+            with FlopCounterMode(display=False) as counted:
+                update(learner)
+        assert count_operations(config, workload()).of_update(2 * 30) == counted.get_total_flops()
+
+
+def test_a_step_of_muon_is_counted_once_an_update() -> None:
+    """Five times X Xᵀ, its square, and their product with X, for each matrix of a layer; of the tokens, the rest."""
+    muon, adam = (count_operations(config_of({"optimizer": name}, classes=3, encoder_layers=1), workload(classes=3))
+                  for name in ("muon", "adamw"))
+    d, f = SMALL.d_model, SMALL.d_ff
+    square, wide = 2 * (3 * d**3), 2 * (2 * d * d * f + d**3)
+    assert muon == Operations(adam.token, 5 * (4 * square + 2 * wide))
+    assert muon.of_update(1000) == 1000 * adam.token + muon.step
 
 
 def test_the_batches_that_may_take_most() -> None:

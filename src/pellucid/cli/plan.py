@@ -108,8 +108,10 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     yield from (row(name, f"{count:,}", count / total) for name, count in _grouped(plan.parts).items())
     yield row("all", f"{total:,}")
     yield "\nFloating-point operations of training"
-    yield row("a token", f"{plan.flops:.3g}")
-    yield row(f"an update of {updates.tokens:,.0f} tokens", f"{plan.flops * updates.tokens:.3g}")
+    yield row("a token", f"{plan.operations.token:.3g}")
+    if plan.operations.step:
+        yield row(f"a step of {plan.config.train.optimizer}", f"{plan.operations.step:.3g}")
+    yield row(f"an update of {updates.tokens:,.0f} tokens", f"{plan.operations.of_update(updates.tokens):.3g}")
     kernels = "compiled" if machine.compiled else "plain"
     if plan.tokenizer:
         yield from memory("the tokenizer's training", plan.tokenizer)

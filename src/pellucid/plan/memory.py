@@ -2,11 +2,10 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
 
 from pellucid.config import RunConfig
 from pellucid.engine.engine import Engine
@@ -167,19 +166,33 @@ def decoding_shapes(config: RunConfig, workload: Workload, by_engine: bool) -> l
             for group in length_groups(source.tolist(), batch_tokens(by_engine, config.decode))]
 
 
-def flops_per_token(config: RunConfig, workload: Workload) -> float:
-    """Floating-point operations of an update's matrix products, two for each multiplication and addition, for each
-    source and target token of typical length.
+class Operations(NamedTuple):
+    """Floating-point operations of matrix products, two for each multiplication and addition.
 
-    Counted in the plain equations, where attention computes what a mask hides as well.
+    Attributes:
+        token: of the forward and backward pass, for each source and target token of typical length.
+        step: of the optimizer, once an update, however large the batch: Muon's.
     """
+
+    token: float
+    step: float
+
+    def of_update(self, tokens: float) -> float:
+        """Of an update on so many tokens."""
+        return self.token * tokens + self.step
+
+
+def count_operations(config: RunConfig, workload: Workload) -> Operations:
+    """Those of an update, counted in the plain equations, where attention computes what a mask hides as well."""
     corpus = workload.examples.in_epoch(0)
     shape = Shape(2, round(float(corpus.source.lengths.mean())), round(float(corpus.target.lengths.mean())))
-    with rehearsal(compiled=False):
+    passes = list[int]()
+    with rehearsal(compiled=False) as ledger:
         learner = learner_of(in_micro_batches(config, 1), model_of(config, workload), [blank(shape)], "bf16")
-        with FlopCounterMode(display=False) as counted:
-            update(learner)
-    return float(counted.get_total_flops()) / (shape.sentences * (shape.source + shape.target))
+        learner.optimizer.register_step_pre_hook(lambda *_: passes.append(ledger.operations))
+        update(learner)
+    tokens = shape.sentences * (shape.source + shape.target)
+    return Operations(passes[0] / tokens, float(ledger.operations - passes[0]))
 
 
 def count_launches(config: RunConfig, workload: Workload, shape: Shape) -> int:

@@ -14,7 +14,7 @@ from pellucid.plan.budget import Budget, Machine, decoding, look_at_machine, tra
 from pellucid.plan.calibration import Speed, measure
 from pellucid.plan.fit import Fit, largest_batch
 from pellucid.plan.learner import model_of
-from pellucid.plan.memory import flops_per_token
+from pellucid.plan.memory import Operations, count_operations
 from pellucid.plan.ranks import Asked, Ranks, completed, plan_ranks
 from pellucid.plan.ranks import as_json as ranks_as_json
 from pellucid.plan.rehearsal import Holdings, rehearsal
@@ -44,7 +44,7 @@ class Plan:
     """Everything that was found out; bytes and seconds.
 
     Attributes:
-        flops: operations of an update, for each token.
+        operations: of an update's matrix products.
         speed: of updates, or None where it was not measured.
         tokenizer: bytes by what holds them while it is trained; none where that is not known, or it is not.
         disk: bytes by what lies there.
@@ -55,7 +55,7 @@ class Plan:
     machine: Machine
     parts: list[Part]
     updates: Updates
-    flops: float
+    operations: Operations
     training: Budget
     decoding: Budget
     tokenizer: Holdings
@@ -114,7 +114,7 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
     fit = None if memory is None else largest_batch(config, workload, machine, memory, say)
     ranks = None if world is None else plan_ranks(config, workload, machine, world, calibrate, say)
     disk = disk_of(config, workload, sum(p.parameters for p in parts), trained.holdings["optimizer"])
-    return Plan(config, machine, parts, updates, flops_per_token(config, workload), trained,
+    return Plan(config, machine, parts, updates, count_operations(config, workload), trained,
                 decoding(config, workload, machine), _with_process(workload.tokenizer, machine), disk,
                 measure(config, workload, machine.precision, say) if calibrate else None, fit,
                 assumptions, ranks)
@@ -126,9 +126,8 @@ def _with_process(held: Holdings, machine: Machine) -> Holdings:
 
 def updates_of(config: RunConfig, workload: Workload) -> Updates:
     """Counts, as training does."""
-    train, corpus, scale = config.train, workload.examples.in_epoch(0), workload.scale()
-    batches = workload.batches(config).per_epoch
-    tokens = float(corpus.source.lengths.sum() + corpus.target.lengths.sum()) / batches * train.accumulate
+    train, scale = config.train, workload.scale()
+    batches, tokens = workload.batches(config).per_epoch, workload.tokens_per_update(config)
     if scale is None:
         return Updates(None, None if train.epochs else train.steps, tokens)
     per_epoch = batches * scale / train.accumulate
@@ -150,11 +149,12 @@ def disk_of(config: RunConfig, workload: Workload, parameters: int, moments: int
 
 def as_json(plan: Plan) -> dict[str, object]:
     """The plan as plain data."""
-    total = sum(part.parameters for part in plan.parts)
+    total, operations = sum(part.parameters for part in plan.parts), plan.operations
     return {
         "parameters": {"total": total, "parts": [{"name": part.name, "parameters": part.parameters,
                                                   "share": part.parameters / total} for part in plan.parts]},
-        "flops": {"per_token": plan.flops, "per_update": plan.flops * plan.updates.tokens},
+        "flops": {"per_token": operations.token, "optimizer": operations.step,
+                  "per_update": operations.of_update(plan.updates.tokens)},
         "updates": asdict(plan.updates),
         "memory": {name: {"bytes": budget.total, "held_by": budget.holdings, "batch": budget.shape._asdict()}
                    for name, budget in (("training", plan.training), ("decoding", plan.decoding))} | {

@@ -21,16 +21,18 @@ from pellucid.kernels.compiled import NAMES
 
 Holdings = dict[str, int]  # bytes, by what holds them
 Product = tuple[str, tuple[tuple[int, ...], ...]]  # an operation, how its matrices lie, and the shapes it multiplies
-_PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mkldnn_linear", "linear"}
+_PRODUCTS = {"mm": 0, "addmm": 1, "bmm": 0, "baddbmm": 1, "mkldnn_linear": 0, "linear": 0}  # and where the left one is
 
 
 class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own has no types
-    """Every storage that begins and ends while this is entered, with what holds it; and every product of matrices."""
+    """Every storage that begins and ends while this is entered, with what holds it; every product of matrices, and the
+    operations of them all, two for each multiplication and addition."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own has no types
         self.events: list[tuple[int, int]] = []  # (number of the storage, bytes that begin, or end when negative)
         self.products: set[Product] = set()
+        self.operations = 0
         self._holders: list[str] = []  # by number
         self._holder = "activations"  # of what begins now
         self._numbers: dict[int, int] = {}  # of the storages that are alive, by address
@@ -44,6 +46,7 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
             matrices = [a for a in args if isinstance(a, Tensor) and a.dim() > 1]
             lies = "".join("t" if a.shape[-1] > 1 and a.stride(-1) != 1 else "n" for a in matrices)
             self.products.add((f"{name} {lies}", tuple(tuple(a.shape) for a in matrices)))
+            self.operations += 2 * out.numel() * args[_PRODUCTS[name]].shape[-1]
         for tensor in tree_leaves(out):
             if isinstance(tensor, Tensor):
                 self._note(tensor)
