@@ -103,15 +103,12 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
         yield from memory(name, budget.holdings)
         yield said(f"with {sentences:,} sentences of {source:,} and {target:,} tokens in the largest batch")
 
-    total, updates, machine = sum(part.parameters for part in plan.parts), plan.updates, plan.machine
+    total, machine = sum(part.parameters for part in plan.parts), plan.machine
     yield "Parameters"
     yield from (row(name, f"{count:,}", count / total) for name, count in _grouped(plan.parts).items())
     yield row("all", f"{total:,}")
     yield "\nFloating-point operations of training"
-    yield row("a token", f"{plan.operations.token:.3g}")
-    if plan.operations.step:
-        yield row(f"a step of {plan.config.train.optimizer}", f"{plan.operations.step:.3g}")
-    yield row(f"an update of {updates.tokens:,.0f} tokens", f"{plan.operations.of_update(updates.tokens):.3g}")
+    yield from (row(name, f"{count:.3g}") for name, count in _operations(plan))
     kernels = "compiled" if machine.compiled else "plain"
     if plan.tokenizer:
         yield from memory("the tokenizer's training", plan.tokenizer)
@@ -140,6 +137,15 @@ def as_lines(plan: Plan, width: int) -> Iterator[str]:
     if plan.notes:
         yield "\nNotes"
         yield from map(said, plan.notes)
+
+
+def _operations(plan: Plan) -> Iterator[tuple[str, float]]:
+    """Floating-point operations, by what they are of."""
+    token, step = plan.operations
+    yield "a token", token
+    if step:
+        yield f"a step of {plan.config.train.optimizer}", step
+    yield f"an update of {plan.updates.tokens:,.0f} tokens", plan.operations.of_update(plan.updates.tokens)
 
 
 def _row(width: int, name: str, value: str, share: float | None = None) -> str:
