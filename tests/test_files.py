@@ -105,6 +105,13 @@ def test_a_file_that_this_user_may_not_read_is_not_told_as_damaged(
         read_json(tmp_path / "in/x")
 
 
+def test_what_might_never_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x")
+    with pytest.raises(CheckpointError, match="cannot be read as JSON") as told:
+        read_json(tmp_path / "x")
+    assert told.value.why == "it is no plain file"
+
+
 def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
     write_json(tmp_path / "x", 1)
     with pytest.raises(ValueError):

@@ -5,8 +5,9 @@ import traceback
 from collections.abc import Iterable
 from typing import TypeVar
 
-_MAGIC = {b"\x1f\x8b": "it looks like gzip: name it .gz", b"PK": "it looks like a zip archive",
-          b"PAR1": "it looks like Parquet: name it .parquet", b"\x28\xb5\x2f\xfd": "it looks like zstandard",
+_MAGIC = {b"\x1f\x8b": "it looks like gzip: unpack it, or name it .gz where it is data",
+          b"PAR1": "it looks like Parquet: name it .parquet where it is data",
+          b"PK": "it looks like a zip archive", b"\x28\xb5\x2f\xfd": "it looks like zstandard",
           **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
                           "it looks like UTF-16: convert it, iconv -f UTF-16 -t UTF-8 OLD > NEW")}
 _TO_UTF8 = "convert it: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW, or from what else it is in, such as GB18030"

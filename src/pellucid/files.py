@@ -209,7 +209,7 @@ def checked_sha256(path: Path, name: str, anew: bool = False) -> str:
 
 def _entries(path: Path) -> dict[str, tuple[int, str]]:
     """The size and the SHA-256 of each file, as the manifest has them."""
-    if (path / MANIFEST).is_symlink() or ((path / MANIFEST).exists() and not (path / MANIFEST).is_file()):
+    if (path / MANIFEST).is_symlink():
         raise CheckpointError("the manifest is no plain file", where=str(path / MANIFEST))
     manifest = read_json(path / MANIFEST, REPAIR)
     check_format(manifest.get("format") if isinstance(manifest, dict) else None, _FORMAT, str(path / MANIFEST))
@@ -237,9 +237,11 @@ def read_json(path: Path, fix: str = "copy it again") -> Any:
     """The JSON value in `path`, which we wrote; where there is none, the error says how to `fix` that.
 
     Raises:
-        CheckpointError: missing, no permission, or no JSON.
+        CheckpointError: missing, no permission, no plain file (which may never end), or no JSON.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError("it is no plain file")
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise CheckpointError("a file is missing", where=str(path), fix=fix) from error

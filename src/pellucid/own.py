@@ -110,8 +110,8 @@ def require(recorded: dict[str, Any], model: ModelConfig, run: Path) -> None:
             raise CheckpointError(
                 f"the run was made with a model.{part} of its own, {told['name']!r}", where=str(run),
                 why="a run holds no code, and what it names is not registered",
-                fix=f"--import {file}, if you trust it" if file else
-                f"pellucid.register({part!r}, {told['name']!r}, …) before, or --import a file that does")
+                fix=(f"--import {file}, if you trust it; in Python, import it before" if file else
+                     f"pellucid.register({part!r}, {told['name']!r}, …) before, or --import a file that does"))
         if here.sha256 != told.get("sha256"):
             warnings.warn(f"model.{part} {told['name']!r} is not from the file that {run} was made with "
                           f"({file or 'a program'}); what it computes may differ", PellucidWarning, stacklevel=2)

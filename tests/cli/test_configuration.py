@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import random
 import string
 from collections.abc import Callable
@@ -146,9 +147,15 @@ def test_a_file_in_another_encoding_is_told_by_line_and_byte(cli: Any, tmp_path:
                              f"-f {known} ")
 
 
+def test_a_configuration_that_is_packed_is_to_be_unpacked(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_bytes(gzip.compress(b"seed: 1\n"))
+    cli("train", tmp_path / "my.yaml").says(2, "it looks like gzip: unpack it")
+
+
 def test_a_name_that_is_no_utf8_is_refused_before_its_run_could_not_be_read(refused: Callable[..., Any]) -> None:
     for words in (("--data.train", "a\udcff.tsv"), ("--data.train.source", "a\udcff", "--data.train.target", "b")):
         refused(NO_DATA, *words).says(2, f"{words[0][2:]} is not valid UTF-8", "the byte 0xff", "another name")
+    refused(NO_DATA, "--tokenizer.source_language", "e\udcff").says(2, "source_language is", "write it in UTF-8")
 
 
 def test_width_that_the_heads_cannot_share(refused: Callable[..., Any]) -> None:

@@ -95,7 +95,9 @@ def test_no_passage_says_what_the_target_says(splits: dict[str, Pairs], name: st
 def test_an_index_whose_build_was_killed_is_built_again(trained: Path, tmp_path: Path) -> None:
     config = tiny()
     (tmp_path / FOLDER).mkdir()
-    with_passages(open_splits(config, tmp_path), config, tmp_path)
+    told = list[str]()
+    with_passages(open_splits(config, tmp_path), config, tmp_path, told.append)
+    assert any("documents read" in line for line in told)
     texts = [(folder / FOLDER / "texts.bin").read_bytes() for folder in (tmp_path, trained)]
     assert texts[0] == texts[1] != b""
 

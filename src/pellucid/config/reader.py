@@ -87,7 +87,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if isinstance(value, str) and (half := next((c for c in value if "\ud800" <= c <= "\udfff"), "")):
         raise ConfigError(f"{where} is not valid UTF-8", where=where, why=f"{value!r:.{_SHOWN}} has the byte "
                           f"0x{ord(half) & 0xFF:02x}, and the run's config.yaml could not be read",
-                          fix="give the file another name")
+                          fix="write it in UTF-8; a file needs another name")
     origin = get_origin(kind)
     if origin in (typing.Union, types.UnionType):
         return _read_union(get_args(kind), value, where)

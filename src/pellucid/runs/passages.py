@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -62,9 +62,13 @@ class Passages:
             yield from map(self._index.passage, Random(source).sample(range(count), min(most, count)))
 
 
-def with_passages(splits: dict[str, Pairs], config: RunConfig, folder: Path) -> dict[str, Pairs]:
+def with_passages(splits: dict[str, Pairs], config: RunConfig, folder: Path,
+                  progress: Callable[[str], None] = lambda line: None) -> dict[str, Pairs]:
     """The splits of a run, their sources with passages where the configuration wants any. Where it names no index, one
     of the training pairs is made in the run folder, once.
+
+    Args:
+        progress: told now and then how far that is.
 
     Raises:
         ConfigError, DataError: see `open_passages`; what reading the training pairs says.
@@ -75,7 +79,7 @@ def with_passages(splits: dict[str, Pairs], config: RunConfig, folder: Path) -> 
     if config.retrieval.index is None and not (folder / FOLDER / MANIFEST).exists() and _known(folder) is None:
         documents = (Document(str(number), source, f"{source}\n{target}")
                      for number, source, target in splits["train"].records())
-        write_index(folder / FOLDER, lambda: (documents, LONGEST))
+        write_index(folder / FOLDER, lambda: (documents, LONGEST), progress)
     passages = open_passages(config, folder)
     return {name: dataclasses.replace(pairs, passages=passages) for name, pairs in splits.items()}
 

@@ -92,7 +92,7 @@ def _begin(config: RunConfig, out: Path, made: Sequence[Path],
         telling = functools.partial(telling_lines, splits["train"].split, "tokenizer", reporter)
         tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say, telling)
         check_tokenizers(config, tokenizers)
-        splits = with_passages(splits, config, out)
+        splits = with_passages(splits, config, out, reporter.progress)
     return splits, tokenizers
 
 

@@ -170,7 +170,7 @@ def open_data(config: RunConfig, out: Path, reporter: Reporter, world: World = A
     telling = functools.partial(telling_lines, splits["train"].split, "tokenizer", reporter)
     tokenizers = prepare_tokenizers(config, splits["train"], out, reporter.say, telling, world.is_first)
     check_tokenizers(config, tokenizers)
-    splits = with_passages(splits, config, out)
+    splits = with_passages(splits, config, out, reporter.progress)
     corpora = {name: read_corpus(pairs, tokenizers, config, reporter)
                for name, pairs in splits.items() if name != "test"}
     remember_data(splits, corpora, out, world)
