@@ -163,6 +163,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a tokenizer without what it names": (pieces({"b": 0}, "<unk>"), "cannot be read"),
     "a tokenizer that knows no text": (pieces({"<unk>": 0}), "knows no text"),
     "a tokenizer that panics": (tokenizer(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "Prec"),
+    "a tokenizer that doubles a text forty times": (tokenizer(normalizer={"type": "Sequence", "normalizers": [
+        {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 40}), "100 times as long"),
     "ids of no piece": (tokenizer(post_processor={"type": "RobertaProcessing", "sep": ["x", 10**9], "cls": ["y", 10**9],
                                                   "trim_offsets": True, "add_prefix_space": True}), "of no piece"),
     "a tokenizer that has nothing for the unknown": (tokenizer(normalizer=None, pre_tokenizer=None, model={

@@ -6,6 +6,7 @@ Their pieces stay, and get other numbers: the four special ids are ours. The fil
 import base64
 import contextlib
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, final
@@ -16,6 +17,7 @@ from pellucid.errors import ConfigError
 
 _LANGUAGE = re.compile(r">>[^<>\s]{1,20}<<")  # what Marian's multilingual models read before a text
 _SAID = re.compile(r"__[a-z]{2,3}__")  # what M2M100 begins an output with
+_GROWTH = 100  # times: a text that becomes longer than that is nothing to tokenize
 
 
 @contextlib.contextmanager
@@ -27,6 +29,19 @@ def failures() -> Iterator[None]:
         raise
     except BaseException as error:
         raise ValueError(f"this is no tokenizer.json: {error}") from error
+
+
+def _growth(step: Any) -> float:
+    """How many times as long a text may be behind a step of a tokenizer.json, by all that is replaced."""
+    if not isinstance(step, dict):
+        return 1.0
+    for steps in (step.get("normalizers"), step.get("decoders")):
+        if isinstance(steps, list):
+            return math.prod(map(_growth, steps))
+    if step.get("type") != "Replace":
+        return 1.0
+    replaced = step["pattern"].get("String")
+    return max(1.0, len(step["content"]) / len(replaced)) if replaced else 1.0 + len(step["content"])
 
 
 class Backend(Protocol):
@@ -72,6 +87,8 @@ class TokenizersPieces:
             raise ConfigError("this tokenizer needs the package tokenizers", where="tokenizer",
                               fix="pip install 'pellucid[interop]'") from error
         with failures():
+            if max(_growth(content.get(part)) for part in ("normalizer", "decoder")) > _GROWTH:
+                raise ValueError(f"it may make a text more than {_GROWTH} times as long")
             self.tokenizer: Any = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
