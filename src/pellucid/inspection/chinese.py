@@ -109,9 +109,9 @@ CHINESE = {
     "There is no metrics.jsonl with training steps in this run folder, so there are no curves.":
         "运行文件夹中没有含训练步的 metrics.jsonl，所以没有曲线。",
     "training, as minimised": "训练（所最小化的损失）", "validation, plain cross-entropy": "验证（普通交叉熵）",
-    "Validation scores": "验证得分", "accuracy": "准确率", "exact": "完全匹配率",
+    "Validation scores": "验证分数", "accuracy": "准确率", "exact": "完全匹配率",
     "Loss, learning rate and gradient norm over training, and the scores of the validations where there are some.":
-        "训练过程中的损失、学习率和梯度范数；验证有得分时，也包括这些得分。",
+        "训练过程中的损失、学习率和梯度范数；验证有分数时，也包括这些分数。",
     "Gradient norm, before clipping": "梯度范数（裁剪之前）", "‖g‖₂, logarithmic": "‖g‖₂，对数刻度",
     "Gradient norm of each part, before clipping": "各部分的梯度范数（裁剪之前）",
     "Update-to-weight ratio of each part": "各部分的更新–权重比", "‖Δw‖₂ / ‖w‖₂, logarithmic": "‖Δw‖₂ / ‖w‖₂，对数刻度",
