@@ -68,7 +68,8 @@ def training_curves(events: Events, unit: str) -> bytes:
         axes["loss"].set(title=drawn("Loss"), ylabel=drawn(unit))
         axes["loss"].legend()
         for i, (name, points) in enumerate(scored.items(), start=1):
-            _draw(axes["scores"], points, _NAMES.get(name) or drawn(name), i)
+            width = 1.6 + 1.2 * (len(scored) - i)  # so that of equal ones all are seen
+            _draw(axes["scores"], points, _NAMES.get(name) or drawn(name), i, width)
         if scored:
             axes["scores"].set(title=drawn("Validation scores"), ylabel="%")
             axes["scores"].legend()
@@ -101,10 +102,10 @@ def _count_whole(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
 
 
-def _draw(axes: Axes, points: Line, label: str, i: int) -> None:
+def _draw(axes: Axes, points: Line, label: str, i: int, width: float = 1.6) -> None:
     colour, dash = line_of(i)
     axes.plot([x for x, _ in points], [y for _, y in points], color=colour, linestyle=dash, label=label,
-              marker="o" if len(points) <= 30 else "", markersize=4)
+              linewidth=width, marker="o" if len(points) <= 30 else "", markersize=2.5 * width)
 
 
 def flow_points(events: Events, key: str) -> Points:
