@@ -146,10 +146,10 @@ const WORDS = {
   weights: ["Attention weights", "注意力权重"],
 
   contributions: ["Contributions", "贡献"],
-  "contributions-help": ["What in the source, and in what was already written, spoke for a token, and what against " +
-    "it, in nats of its log-probability. A model with random weights stands beside it, each drawn to its own " +
-    "largest: where the two look alike, the picture says little about the model.",
-    "原文里和已写出的内容里，什么支持、什么反对这个词元，以其对数概率的奈特计。旁边是随机权重的模型，各按自己的最大值绘制：两者若相像，这张图就说明不了模型什么。"],
+  "contributions-help": ["What spoke for a token or a label, and what against it, in nats of its log-probability. A " +
+    "model with random weights stands beside it, each drawn to its own largest: where the two look alike, the " +
+    "picture says little about the model.",
+    "什么支持、什么反对这个词元或标签，以其对数概率的奈特计。旁边是随机权重的模型，各按自己的最大值绘制：两者若相像，这张图就说明不了模型什么。"],
   method: ["Method", "方法"],
   gradient_x_input: ["gradient × input", "梯度 × 输入"],
   integrated_gradients: ["integrated gradients", "积分梯度"],
