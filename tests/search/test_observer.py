@@ -30,11 +30,12 @@ class Recorder:
         for place, totals in enumerate(candidates.totals.tolist()):
             told = []
             for column, total in enumerate(totals):
+                state = (bool(decisions.kept[place, column]), bool(decisions.finished[place, column]))
+                assert state != (True, True)
+                assert total > -float("inf") or state == (False, False)  # what does not exist is neither
                 if total > -float("inf"):
                     tokens, terms = candidates.sequence(rows, place, column)
                     assert sum(terms) == pytest.approx(total, abs=1e-9)
-                    state = (bool(decisions.kept[place, column]), bool(decisions.finished[place, column]))
-                    assert state != (True, True)
                     told.append((tuple(tokens), total, column, {(True, False): "kept", (False, True): "finished"}
                                  .get(state, "pruned")))
             sentence = int(rows.sentences[candidates.parents[place, 0]])

@@ -124,9 +124,8 @@ def extend(values: Tensor, ids: Tensor, totals: Tensor, count: int) -> Candidate
 
 
 def unfinished_first(candidates: Candidates, eos: int) -> Tensor:
-    """The columns [N, c], those that end or do not exist moved to the back, in order otherwise."""
-    over = (candidates.tokens == eos) | (candidates.totals == -torch.inf)
-    return over.byte().argsort(dim=1, stable=True)
+    """The columns [N, c], those that end moved to the back, in order otherwise."""
+    return (candidates.tokens == eos).byte().argsort(dim=1, stable=True)
 
 
 def ended(candidates: Candidates, beam: Rows, rules: Rules) -> Tensor:
@@ -142,8 +141,6 @@ def collect(candidates: Candidates, beam: Rows, results: list[NBest], rules: Rul
     """Let into `results` what ends among the candidates of each sentence."""
     alpha, length = rules.options.length_penalty, beam.tokens.shape[1] + 1
     places, columns = ended(candidates, beam, rules).nonzero(as_tuple=True)
-    if places.shape[0] == 0:
-        return
     scores = (candidates.totals[places, columns] / length_penalty(length, alpha)).tolist()
     for score, place, column in zip(scores, places.tolist(), columns.tolist(), strict=True):
         if results[place].admits(score):

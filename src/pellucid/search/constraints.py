@@ -35,7 +35,7 @@ class Rules:
     @cached_property
     def longest_beginning(self) -> int:
         """Tokens after which every hypothesis is free."""
-        return max((len(beginning.choices) for beginning in self.beginnings), default=0)
+        return max(len(beginning.choices) for beginning in self.beginnings)
 
 
 class LastResort(NamedTuple):
