@@ -142,6 +142,20 @@ def test_half_a_header_is_no_data(tmp_path: Path, text: str, task: Task, what: s
     assert len(pairs_of(table, task, **{first: 1, second: 2})) == 2  # by numbers it is data all the same
 
 
+def test_a_column_is_one_side_alone(tmp_path: Path) -> None:
+    """Who gives the number of one side takes the other's usual column with it: a text would be its own label."""
+    table = written(tmp_path / "a.tsv", "good film\tyes\nbad film\tno\n")
+    for task, number in (("classification", 1), ("seq2seq", 2)):
+        assert refused(table, task, source_field=number).what == f"column {number} is asked for twice"
+    assert pairs_of(table, "classification", source_field=1, label_field=2)[0] == ("good film", "yes")
+    headed = written(tmp_path / "b.tsv", "target\tsource\nb\ta\n")
+    assert pairs_of(headed, source_field=2) == [("a", "b")]
+    assert refused(headed, source_field=1).where == f"{headed}:1"
+    rows = parquet(tmp_path / "a.parquet", {"target": ["b"], "source": ["a"]})
+    assert pairs_of(rows, source_field=2) == [("a", "b")]
+    assert refused(rows, source_field=1).what == "column 1 is asked for twice"
+
+
 def test_a_list_is_no_struct(tmp_path: Path) -> None:
     table = parquet(tmp_path / "a.parquet", {"tags": [["a"], ["b"]], "target": ["x", "y"]})
     with pytest.raises(DataError, match=r"there is no field tags\.element"):

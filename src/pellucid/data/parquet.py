@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-from pellucid.data.tables import Field, Fields, Record, checked_text, missing_field, refuse_repeated
+from pellucid.data.tables import Field, Fields, Record, checked_text, missing_field, one_column, refuse_repeated
 from pellucid.data.text_lines import open_data
 from pellucid.errors import ConfigError, DataError
 
@@ -16,8 +16,8 @@ def read_parquet(path: str, fields: Fields) -> Iterator[Record]:
 
     Raises:
         ConfigError: pyarrow is not installed.
-        DataError: what `open_data` says; a broken file; a column that is absent, is there twice or holds no text; an
-            empty cell.
+        DataError: what `open_data` says; a broken file; a column that is absent, is there twice, is asked for twice or
+            holds no text; an empty cell.
     """
     pyarrow = _pyarrow(path)
     number = 0
@@ -25,6 +25,8 @@ def read_parquet(path: str, fields: Fields) -> Iterator[Record]:
         try:
             table = pyarrow.parquet.ParquetFile(seekable)
             steps = [_column(table.schema_arrow, field, path) for field in (fields.first, fields.second)]
+            if steps[0] == steps[1] and not fields.are_one:
+                raise one_column(table.schema_arrow.names.index(steps[0][0]) + 1, path)
             wanted = sorted({names[0] for names in steps})
             for batch in table.iter_batches(batch_size=4096, columns=wanted):
                 for a, b in zip(*(_values(batch, names) for names in steps), strict=True):

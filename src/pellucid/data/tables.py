@@ -43,8 +43,8 @@ def read_tsv(path: str, fields: Fields) -> Iterator[Record]:
     """A header is a first line that holds every name asked for; without one, columns count from 1.
 
     Raises:
-        DataError: what `read_lines` says; a chosen name that is no column, or that of two; a line with too few columns,
-            or with more than the first line has.
+        DataError: what `read_lines` and `read_tsv_head` say; a line with too few columns, or with more than the first
+            line has.
     """
     lines = read_lines(path)
     head = next(lines)
@@ -63,7 +63,7 @@ def read_tsv_head(line: str, fields: Fields, path: str) -> tuple[int, int, int, 
 
     Raises:
         DataError: a chosen name that is no column, or that of two; one of the two names, but not the other; both, but
-            in other letters.
+            in other letters; one column for both.
     """
     head = line.split("\t")
     names = [field.name for field in (fields.first, fields.second) if field.name is not None]
@@ -78,6 +78,8 @@ def read_tsv_head(line: str, fields: Fields, path: str) -> tuple[int, int, int, 
             refuse_repeated(field.name, head, f"{path}:1")
     a, b = (head.index(field.name) if has_header and field.name is not None else field.column - 1
             for field in (fields.first, fields.second))
+    if a == b and not fields.are_one:
+        raise one_column(a + 1, f"{path}:1")
     return a, b, len(head), has_header
 
 
@@ -181,6 +183,12 @@ def missing_field(name: str, present: Sequence[str], where: str, lead: str) -> D
     return DataError(f"there is no field {name}", where=where, why=f"{lead} {shown or 'none'}",
                      fix=f"{guess(name, present)}set data.source_field, target_field or label_field, to a name or a "
                          "number from 1")
+
+
+def one_column(number: int, where: str) -> DataError:
+    """The error for a table of which this column is to be both sides."""
+    return DataError(f"column {number} is asked for twice", where=where, why="each side has a column of its own",
+                     fix="set data.source_field, and data.target_field or data.label_field, to different ones")
 
 
 def refuse_repeated(name: str, present: Sequence[str], where: str) -> None:
