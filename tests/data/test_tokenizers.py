@@ -16,6 +16,7 @@ from sentencepiece import SentencePieceTrainer
 
 from pellucid.config import Task, TokenizerConfig
 from pellucid.data.tokenizers import BOS, EOS, PAD, UNK, Tokenizers, build, load_tokenizers, train_tokenizers
+from pellucid.data.tokenizers.imported import ImportedTokenizer, imported_content
 from pellucid.data.tokenizers.interface import Tidy
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer, train
 from pellucid.errors import CheckpointError, ConfigError, DataError, PellucidWarning, UserError
@@ -321,6 +322,20 @@ def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
         rewritten(folder, "shared.model", lambda _, content=content: content)  # type: ignore[misc]
         with pytest.raises(CheckpointError):
             load_tokenizers(folder)
+
+
+@pytest.mark.parametrize("key", ["pieces", "before", "after", "unknown", "beginning", "end", "sentencepiece"])
+def test_an_imported_file_that_lies_is_refused(key: str) -> None:
+    model = BPE.source.serialized()
+    content = imported_content(["<pad>", "<unk>", "<s>", "</s>", "▁"], ([], ["</s>"]), ("<unk>", "<s>", "</s>"), model,
+                               forced=False)
+    tidy, about = Tidy(lowercase=False, strip_punctuation=False), json.loads(content)
+    assert ImportedTokenizer(content, tidy).encode(" ")[-1] == EOS
+    for wrong in (3, None, ["no piece"] * 5 if key in ("before", "after") else [3] * 5, {"a": []}):
+        with pytest.raises(ValueError, match=r"."):
+            ImportedTokenizer(json.dumps({**about, key: wrong}).encode(), tidy)
+    with pytest.raises(ValueError, match="other keys"):
+        ImportedTokenizer(json.dumps({k: v for k, v in about.items() if k != key}).encode(), tidy)
 
 
 def test_a_package_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,19 +116,16 @@ class ImportedTokenizer:
     """
 
     def __init__(self, content: bytes, tidy: Tidy) -> None:
-        about = json.loads(content)
-        if not isinstance(about, dict) or not about.keys() >= {"pieces", "before", "after"}:
-            raise ValueError("it has other keys")
+        about = _about(content)
         self._pieces = about["pieces"]
-        names = [*self._pieces, *about["before"], *about["after"]] if isinstance(self._pieces, list) else [0]
-        if not all(isinstance(piece, str) for piece in names) or len(self._pieces) < len(SPECIALS):
-            raise ValueError("the pieces are no list of strings")
         self._backend: Backend = (TokenizersPieces(about["tokenizers"]) if "tokenizers" in about else
                                   SentencePieces(base64.b64decode(about["sentencepiece"]), self._pieces))
         self._content, self._tidy = content, tidy
         self._ids = {piece: i for i, piece in enumerate(self._pieces) if i not in (PAD, BOS, EOS)}
         self._unknown = about["unknown"] if "tokenizers" in about else UNKNOWN  # whose file says how it is told
         special = {about["unknown"]: UNK, about["beginning"]: BOS, about["end"]: EOS} | self._ids
+        if not special.keys() >= {*about["before"], *about["after"]}:
+            raise ValueError("what stands before or behind a text is no piece")
         self._before, self._after = ([special[piece] for piece in about[side]] for side in ("before", "after"))
         self._forced = tuple(self._before) if about.get("forced") is True else ()
         self._silent = {PAD, BOS, EOS, *self._forced}
@@ -167,6 +164,22 @@ class ImportedTokenizer:
 
     def serialized(self) -> bytes:
         return self._content
+
+
+def _about(content: bytes) -> dict[str, Any]:
+    """What `imported_content` said, each thing of its kind."""
+    try:
+        about = json.loads(content)
+        lists = [about[key] for key in ("pieces", "before", "after")]
+        names = [about[key] for key in ("unknown", "beginning", "end")]
+        model = about["sentencepiece"] if "tokenizers" not in about else ""
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError("it has other keys") from error
+    if not all(isinstance(some, list) for some in lists) or len(lists[0]) < len(SPECIALS):
+        raise ValueError("there is no list of pieces")
+    if not all(isinstance(name, str) for some in (*lists, names, [model]) for name in some):
+        raise ValueError("the pieces are no list of strings")
+    return dict(about)
 
 
 def imported_content(pieces: Sequence[str], edges: tuple[Sequence[str], Sequence[str]],
