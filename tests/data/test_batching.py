@@ -85,6 +85,30 @@ def test_a_batch_is_its_examples_padded_at_the_end(corpus: Corpus, budget: Any) 
         assert batch.target_tokens == corpus.target.lengths[examples].sum()
 
 
+def test_a_batch_by_hand_and_the_same_twice() -> None:
+    corpus = corpus_of([(3, 4), (5, 2), (5, 4), (5, 4)])
+    batch = collate(corpus, np.array([0, 1, 2]))
+    assert batch.places is not None
+    assert batch.places.tolist() == [0, 1, 2, 3, 4, 5, 8, 9, 10, 11]
+    assert batch.tokens == 3 * (5 + 4)
+    assert collate(corpus, np.array([2, 3])).places is None
+    for rows in ([0, 1, 2], [2, 3], [0, 2]):
+        once, wanted = (collate(corpus, np.array(each)) for each in (rows, rows * 2))
+        for found in (once.twice(), once.twice().to(torch.device("cpu"))):
+            for one, other in zip(found.tensors(), wanted.tensors(), strict=True):
+                assert one is other is None or (one is not None and other is not None and torch.equal(one, other))
+
+
+def test_an_example_longer_than_a_batch_takes_one() -> None:
+    batches = Batches(corpus_of([(9, 2)] * 20 + [(9, 100)]), 20, None, 1)
+    assert sorted(map(len, batches.examples(0))) == [1, 10, 10]
+
+
+def test_a_batch_is_so_many_target_tokens_or_source_tokens_where_a_target_is_one_label() -> None:
+    assert Batches(corpus_of([(9, 2)] * 20), 20, None, 1).per_epoch == 20 * 2 // 20
+    assert Batches(corpus_of([(9, 1)] * 20), 20, None, 1).per_epoch == 20 * 9 // 20
+
+
 def many() -> Corpus:
     draw = np.random.default_rng(0)
     return corpus_of([(int(a), int(a + d)) for a, d in zip(draw.integers(3, 30, 3000), draw.integers(0, 4, 3000))])

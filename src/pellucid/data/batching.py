@@ -134,7 +134,6 @@ class Batches:
         self.seed = seed
         self._windows = windows_of(corpus.blocks)
         self._made: dict[tuple[int, int], Callable[[], Window]] = {}  # by epoch and window; the last in use comes last
-        self._by_target = True
         if len(self._windows) > 1:
             self._plan_by_totals()
             return
