@@ -91,6 +91,16 @@ def test_every_example_comes_exactly_once_an_epoch_within_the_budget(lengths: Le
                 assert corpus.target.lengths_of(batch).sum() < tokens + 18  # one more, to be even
 
 
+@pytest.mark.parametrize(("budget", "lengths", "counted"), [
+    ((20, None), [(9, 2 + i % 5) for i in range(61)], lambda a, b: b), ((1, 3), [(9, 2)] * 61, lambda a, b: 1),
+    ((20, None), [(2 + i % 5, 1) for i in range(61)], lambda a, b: a)], ids=["target", "sentences", "source of labels"])
+def test_a_window_has_as_few_batches_as_it_fills(budget: Any, lengths: Lengths, counted: Any) -> None:
+    size, expected = budget[1] or budget[0], 0
+    for window in windows_of(count_blocks(61)):
+        expected += -(-sum(counted(*lengths[row]) for row in rows_in(window, 61)) // size)
+    assert Batches(corpus_of(lengths), *budget, 1).per_epoch == expected
+
+
 @settings(max_examples=50, deadline=None)
 @given(lengths=several, budget=budgets, seed=st.integers(0, 5), data=st.data())
 def test_a_batch_is_a_function_of_seed_and_number(lengths: Lengths, budget: Any, seed: int, data: Any) -> None:
