@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.interop.conftest import sentences
 
+from pellucid.data.tokenizers.imported import ImportedTokenizer, imported_content
+from pellucid.data.tokenizers.interface import SPECIALS, UNK, Tidy
 from pellucid.errors import ConfigError
 from pellucid.interop.tokenizer_json import tokenizer_json
 
@@ -46,6 +48,17 @@ def test_no_text_becomes_a_special_token(keys: dict[str, Any], tokenizers: Any) 
     made.encode_special_tokens = True
     for text in ("</s>", "<s>", "<pad>", "the </s> cat", "the</s>cat <s><pad>", "cat</s>", "<b><s><b>", "sees.<s>"):
         assert not {0, 2, 3} & set(made.encode(text, add_special_tokens=False).ids)
+
+
+@pytest.mark.parametrize("name", ["<unk>", "[UNK]"])
+def test_what_is_unknown_is_named_as_it_stands_whatever_the_file_calls_it(name: str) -> None:
+    model = {"type": "WordLevel", "vocab": {"the": 0, "cat": 1, name: 2}, "unk_token": name}
+    content = imported_content([*SPECIALS, "the", "cat"], ([], []), (name, "<s>", "</s>"), {
+        "version": "1.0", "normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "Whitespace"}, "model": model},
+        forced=False)
+    made = ImportedTokenizer(content, Tidy(lowercase=False, strip_punctuation=False))
+    assert made.encode("The ☃ CAT  Dogs ") == [4, UNK, 5, UNK]
+    assert made.unknown("The ☃ CAT  Dogs ") == ["☃", "Dogs"]
 
 
 def test_a_text_to_classify_begins_with_bos(tokenizers: Any) -> None:
