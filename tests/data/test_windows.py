@@ -171,8 +171,12 @@ def test_the_next_window_is_made_by_a_thread_and_two_are_kept() -> None:
     for i in range(2 * batches.per_epoch):
         for number in (i, i + 1, i):  # as an update does that lies in two windows
             batches.cost(number)
+            assert len(batches._made) <= 2
     assert [by_main for _, _, by_main in watched.made] == [True] + [False] * (len(watched.made) - 1)
     assert len({(epoch, window) for epoch, window, _ in watched.made}) == len(watched.made) in (40, 41)
+    for i in (0, batches.per_epoch // 2, batches.per_epoch - 1):  # wherever one goes
+        batches.cost(i)
+        assert len(batches._made) <= 2
 
 
 def test_what_is_wrong_with_a_window_is_told_when_it_is_used() -> None:

@@ -197,8 +197,7 @@ class Batches:
 
     def _turns(self, epoch: int) -> list[int]:
         """The windows in the order of this epoch."""
-        count = len(self._windows)
-        turns: list[int] = self._random(epoch).permutation(count).tolist() if count > 1 else [0]
+        turns: list[int] = self._random(epoch).permutation(len(self._windows)).tolist()
         return turns
 
     def _window(self, key: tuple[int, int]) -> Window:
