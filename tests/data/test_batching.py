@@ -104,6 +104,27 @@ def test_an_example_longer_than_a_batch_takes_one() -> None:
     assert sorted(map(len, batches.examples(0))) == [1, 10, 10]
 
 
+class Growing:
+    """Examples that are drawn twice as long in each epoch."""
+
+    blocks = 1
+
+    def in_epoch(self, epoch: int) -> Corpus:
+        return corpus_of([(9, 4 * 2**epoch)] * 40)
+
+    def window(self, epoch: int, blocks: range) -> tuple[Corpus, Any]:
+        return self.in_epoch(epoch), np.arange(40)
+
+    def totals(self) -> Any:
+        raise AssertionError("of one window the lengths are looked at")
+
+
+def test_examples_that_become_longer_are_cut_into_the_same_shares() -> None:
+    batches = Batches(Growing(), 40, None, 1)
+    for epoch in range(3):
+        assert [len(batch) for batch in batches.examples(epoch)] == [10] * 4
+
+
 def test_a_batch_is_so_many_target_tokens_or_source_tokens_where_a_target_is_one_label() -> None:
     assert Batches(corpus_of([(9, 2)] * 20), 20, None, 1).per_epoch == 20 * 2 // 20
     assert Batches(corpus_of([(9, 1)] * 20), 20, None, 1).per_epoch == 20 * 9 // 20
