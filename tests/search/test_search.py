@@ -186,3 +186,19 @@ def test_misfits_are_refused(lookup_table: Any, specials: Any) -> None:
 def test_options_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must be "):
         SearchOptions(**wrong)
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"length_penalty": -5.0},
+        {"length_penalty": 5.0},
+        {"min_length": 255},
+        {"n_best": 4},
+        {"n_best": 9, "sample": True},
+        {"top_p": 1.0},
+    ],
+    ids=str,
+)
+def test_the_ends_of_a_range_belong_to_it(right: dict[str, Any]) -> None:
+    assert right.items() <= vars(SearchOptions(**right)).items()
