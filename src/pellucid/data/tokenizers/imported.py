@@ -50,8 +50,8 @@ class Backend(Protocol):
     def split(self, text: str) -> list[str]:
         """The pieces of a text."""
 
-    def parts(self, text: str) -> list[str]:
-        """The same, what it has no piece for as it stands in the text."""
+    def parts(self, text: str) -> list[tuple[str, str]]:
+        """The pieces of a text, and what stands in it for each that is unknown."""
 
     def join(self, pieces: Sequence[str]) -> str:
         """The text of pieces."""
@@ -71,8 +71,8 @@ class SentencePieces:
         pieces: list[str] = self._processor.encode(text[len(code[0]):].lstrip() if code else text, out_type=str)
         return code + pieces
 
-    def parts(self, text: str) -> list[str]:
-        return self.split(text)  # which does so already
+    def parts(self, text: str) -> list[tuple[str, str]]:
+        return [(piece, piece) for piece in self.split(text)]  # an unknown one as it stands in the text
 
     def join(self, pieces: Sequence[str]) -> str:
         return "".join(piece for piece in pieces if not _SAID.fullmatch(piece)).replace(SPACE, " ").strip()
@@ -104,9 +104,10 @@ class TokenizersPieces:
         pieces: list[str] = self.tokenizer.encode(text, add_special_tokens=False).tokens
         return pieces
 
-    def parts(self, text: str) -> list[str]:
+    def parts(self, text: str) -> list[tuple[str, str]]:
         found = self.tokenizer.encode(text, add_special_tokens=False)
-        return [text[start:end] or piece for piece, (start, end) in zip(found.tokens, found.offsets, strict=True)]
+        return [(piece, text[start:end] or piece)
+                for piece, (start, end) in zip(found.tokens, found.offsets, strict=True)]
 
     def join(self, pieces: Sequence[str]) -> str:
         ids = [self.tokenizer.token_to_id(piece) for piece in pieces]
@@ -163,9 +164,7 @@ class ImportedTokenizer:
         return [self._pieces[i] for i in ids]
 
     def unknown(self, text: str) -> list[str]:
-        text = self._tidy(text)
-        found = zip(self._backend.split(text), self._backend.parts(text), strict=True)
-        return [part for piece, part in found if self._ids.get(piece, UNK) == UNK]
+        return [part for piece, part in self._backend.parts(self._tidy(text)) if self._ids.get(piece, UNK) == UNK]
 
     def spellings(self) -> list[str]:
         return [piece.replace(SPACE, " ") if i >= len(SPECIALS) and i not in self._silent else ""
