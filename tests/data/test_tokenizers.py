@@ -6,6 +6,7 @@ import json
 import random
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +128,24 @@ def test_the_same_text_gives_the_same_tokenizer(kind: str) -> None:
     assert trained(ENGLISH, **options).sha256() != first.sha256()
 
 
+def test_the_digest_of_targets_is_of_what_splits_them() -> None:
+    def digest(**changes: Any) -> str:
+        return replace(WORD, config=replace(WORD.config, **changes)).target_sha256()
+
+    assert digest(kind="spacy", target_language="en") != digest(kind="spacy", target_language="fr")
+    assert digest(kind="spacy", source_language="en") == digest(kind="spacy", source_language="fr")
+    assert digest(target_language="en") == digest(target_language="fr") == WORD.target_sha256()
+    assert len({digest(**{key: True}) for key in ("lowercase", "strip_punctuation")} | {digest()}) == 3
+
+
 def test_shared_means_one_id_space() -> None:
     both = trained(ENGLISH, kind="word")
     assert both.source is both.target
     apart = trained(ENGLISH, kind="word", shared=False)
     assert apart.target.decode(apart.target.encode("the chat")) == "⁇ chat"
+    reader = train_tokenizers(TokenizerConfig(kind="word", shared=False), ENGLISH, "reading")  # both sides are read
+    assert reader.shared
+    assert reader.source is reader.target
     languages = trained(ENGLISH, kind="spacy")  # split by two rules, numbered alike
     assert languages.source.serialized() == languages.target.serialized()
 
@@ -336,6 +350,11 @@ def test_an_imported_file_that_lies_is_refused(key: str) -> None:
             ImportedTokenizer(json.dumps({**about, key: wrong}).encode(), tidy)
     with pytest.raises(ValueError, match="other keys"):
         ImportedTokenizer(json.dumps({k: v for k, v in about.items() if k != key}).encode(), tidy)
+
+
+def test_what_was_made_elsewhere_is_not_trained() -> None:
+    with pytest.raises(ConfigError, match="cannot be trained"):
+        trained(ENGLISH, kind="imported")
 
 
 def test_a_package_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
