@@ -264,6 +264,10 @@ def test_classification_has_labels_and_one_side(tmp_path: Path) -> None:
     other = train_tokenizers(TokenizerConfig(path=str(tmp_path / "t")), [("a", "x"), ("b", "y")], "classification")
     assert other.labels == ("x", "y")
     assert other.source.encode("text number 3") == made.source.encode("text number 3")
+    trained(ENGLISH, kind="word").save(tmp_path / "both")  # of two sides, which classification does not have
+    alone = train_tokenizers(TokenizerConfig(path=str(tmp_path / "both")), labelled(), "classification")
+    assert not alone.shared
+    assert not alone.config.shared
 
 
 def test_labels_that_cannot_be_are_refused() -> None:
