@@ -241,6 +241,20 @@ def test_training_samples_the_lines_it_is_told_to() -> None:
     assert small.source.serialized() == trained(ENGLISH * 2, vocab_size=24).source.serialized()
 
 
+@pytest.mark.parametrize("most", [1, 60, 1000, 10**6])
+def test_a_sample_is_of_those_that_draw_the_lowest_numbers(most: int) -> None:
+    """However long they are: a short one behind long ones is no likelier than another."""
+    pairs = [("a" * (1 + i * 7 % 50), "b") for i in range(300)]
+    draw, kept, size = random.Random(0), list[int](), 0
+    numbers = [draw.random() for _ in pairs]
+    for i in sorted(range(300), key=numbers.__getitem__):
+        size += len(pairs[i][0]) + 1
+        if size > most and kept:
+            break
+        kept.append(i)
+    assert build._sample(pairs, 300, most) == [pairs[i] for i in sorted(kept)]
+
+
 def labelled(n: int = 30) -> list[tuple[str, str]]:
     return [(f"text number {i % 10}", ["good", "bad"][i % 2]) for i in range(n)]
 
