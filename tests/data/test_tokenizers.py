@@ -156,6 +156,8 @@ def test_words_are_numbered_by_frequency_then_text() -> None:
     assert source.pieces(range(4, source.size)) == ["b", "a", "c", "d"]
     assert trained(pairs, kind="word", min_frequency=2).source.size == 6
     assert trained(pairs, kind="word", vocab_size=5).source.pieces([4]) == ["b"]
+    first = trained([("<extra_id_1> a b", "a")], kind="word", sentinels=2, vocab_size=7).source  # b has no room
+    assert first.pieces(range(4, first.size)) == ["<extra_id_0>", "<extra_id_1>", "a"]
 
 
 def test_the_word_tokenizer_splits_at_spaces_alone() -> None:
@@ -262,6 +264,7 @@ def labelled(n: int = 30) -> list[tuple[str, str]]:
 def test_classification_has_labels_and_one_side(tmp_path: Path) -> None:
     made = train_tokenizers(TokenizerConfig(kind="word"), [*labelled(), ("empty", "")], "classification")
     assert made.labels == ("bad", "good")
+    assert made.source is made.target
     assert [made.label_id("bad"), made.label_id("good")] == [0, 1]
     assert "good" not in made.source.pieces(range(made.source.size))
     made.save(tmp_path / "t")
