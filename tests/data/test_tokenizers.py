@@ -329,10 +329,11 @@ def test_a_damaged_folder_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "content"), [
-    ("tokenizer.json", b""), ("tokenizer.json", b"[]"), ("tokenizer.json", b'{"format": 2}'),
+    ("tokenizer.json", b""), ("tokenizer.json", b"[]"),
+    ("tokenizer.json", b'{"format": 0, "options": {"kind": "word"}, "labels": []}'),
     ("tokenizer.json", b'{"format": 1, "options": {"kind": "pickle"}, "labels": []}'),
-    ("tokenizer.json", b'{"format": 1, "options": {}, "labels": 3}'),
-    ("tokenizer.json", b'{"format": 1, "options": {}, "labels": [3]}'),
+    ("tokenizer.json", b'{"format": 1, "options": {"kind": "word"}, "labels": 3}'),
+    ("tokenizer.json", b'{"format": 1, "options": {"kind": "word"}, "labels": [3]}'),
     ("tokenizer.json", b'{"format": 1, "options": [], "labels": []}'), ("tokenizer.json", b"[" * 100_000),
     ("shared.vocab.json", b""), ("shared.vocab.json", b"[" * 100_000), ("shared.vocab.json", b"{}"),
     ("shared.vocab.json", b'{"tokens": {"a": 1}}'), ("shared.vocab.json", b'{"tokens": ["a", 1]}'),
@@ -345,6 +346,13 @@ def test_a_folder_that_lies_is_refused(tmp_path: Path, name: str, content: bytes
     rewritten(folder, name, lambda _: content)
     with pytest.raises(CheckpointError):
         load_tokenizers(folder)
+
+
+def test_a_later_format_is_told_as_such(tmp_path: Path) -> None:
+    trained(ENGLISH, kind="word").save(tmp_path / "t")
+    rewritten(tmp_path / "t", "tokenizer.json", lambda _: b'{"format": 2}')
+    with pytest.raises(CheckpointError, match="newer version"):
+        load_tokenizers(tmp_path / "t")
 
 
 def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
