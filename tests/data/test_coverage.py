@@ -47,6 +47,7 @@ def test_a_quarter_of_the_vocabulary_is_left_to_pieces_of_several_characters() -
     counts["\0"] = counts["▅"] = 10**6  # SentencePiece's own
     assert coverage_by_need(counts, 404, []) == (108_300 + 287) / 108_600
     assert coverage_by_need(counts, 404, [*COMMON, *RARE]) == 1  # symbols have their places
+    assert coverage_by_need(counts, 408, ["<a>", "<b>", "<c>", "<d>"]) == coverage_by_need(counts, 404, [])
     assert coverage_by_need(counts, 440, []) == 1
     assert coverage_by_need(counts, 5, []) == coverage_by_need(counts, 4, list("abc")) == 0.9995
     assert coverage_by_need(Counter(), 404, []) == 0.9995  # of no text, which is refused elsewhere

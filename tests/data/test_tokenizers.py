@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import warnings
@@ -346,6 +347,14 @@ def test_a_folder_that_lies_is_refused(tmp_path: Path, name: str, content: bytes
     rewritten(folder, name, lambda _: content)
     with pytest.raises(CheckpointError):
         load_tokenizers(folder)
+
+
+def test_a_model_with_other_numbers_is_refused() -> None:
+    made = io.BytesIO()
+    SentencePieceTrainer.train(sentence_iterator=iter(a for a, _ in ENGLISH), model_writer=made, vocab_size=25,
+                               minloglevel=2)
+    with pytest.raises(ValueError, match="numbers padding, unknown, beginning and end otherwise"):
+        SentencePieceTokenizer(made.getvalue(), Tidy(lowercase=False, strip_punctuation=False))
 
 
 def test_a_later_format_is_told_as_such(tmp_path: Path) -> None:

@@ -37,8 +37,6 @@ class SentencePieceTokenizer:
     """
 
     def __init__(self, model: bytes, tidy: Tidy) -> None:
-        if not model:
-            raise ValueError("the model is empty")
         self._processor = processor = processor_of(model)
         if (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()) != (PAD, UNK, BOS, EOS):
             raise ValueError("the model numbers padding, unknown, beginning and end otherwise than 0, 1, 2, 3")
@@ -61,10 +59,9 @@ class SentencePieceTokenizer:
         return ids
 
     def scores(self) -> dict[str, tuple[int, float]]:
-        """Of each piece, its id and its score in the model; specials and bytes have none."""
+        """Of each piece, its id and its score in the model; specials have none."""
         processor = self._processor
-        return {processor.id_to_piece(i): (i, processor.get_score(i)) for i in range(len(SPECIALS), self.size)
-                if not processor.is_byte(i)}
+        return {processor.id_to_piece(i): (i, processor.get_score(i)) for i in range(len(SPECIALS), self.size)}
 
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._processor.decode([i for i in ids if i not in (PAD, BOS, EOS)]))
