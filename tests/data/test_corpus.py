@@ -99,6 +99,7 @@ def test_what_is_too_long_can_be_cut_and_keeps_its_end(opened: Any) -> None:
     assert (corpus.report.kept, corpus.report.too_long) == (4, 2)
     assert shorten([7, 7, 7], 3) == [7, 7, 7]
     assert shorten([BOS, 7, 7], 2) == [BOS, 7]
+    assert shorten([7, EOS, 8, 8, 8, EOS], 3) == [7, EOS, 8, 8, EOS]  # each row by itself
 
 
 def test_texts_to_classify_begin_with_bos_and_targets_are_labels(tmp_path: Path, opened: Any) -> None:

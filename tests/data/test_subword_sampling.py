@@ -156,3 +156,22 @@ print(module.resegment(tokenizer, tokenizer.encode_batch(module.TEXTS[:20]), 0.3
             for _ in range(2)]
     tokenizer = BPE if algorithm == "bpe" else UNIGRAM
     assert told == [f"{resegment(tokenizer, tokenizer.encode_batch(TEXTS[:20]), 0.3, 7)}\n"] * 2
+
+
+def test_a_word_without_a_segmentation_has_none() -> None:
+    pieces = {"a": (4, -1.0), "ab": (5, -2.0), "abc": (6, -3.0)}
+    for word, ids in (("abc", [6]), ("aab", [4, 5]), ("b", None), ("ba", None), ("abd", None)):
+        assert UnigramSampling(pieces, 1.0).draw(word, Random(0)) == ids
+    assert MergeDropout(pieces, 0.0).draw("abc", Random(0)) == [6]
+    assert MergeDropout(pieces, 0.0).draw("abd", Random(0)) is None
+    assert MergeDropout(pieces, 1.0).draw("ab", Random(0)) is None
+
+
+def test_what_is_forgotten_is_drawn_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    words, scores = [word for word in WORDS for _ in range(2)] * 5, UNIGRAM.scores()
+    remembering, random = UnigramSampling(scores, 0.5), Random(1)
+    expected = [remembering.draw(word, random) for word in words]
+    monkeypatch.setattr("pellucid.data.segmentations._KEPT", 2)
+    forgetting, random = UnigramSampling(scores, 0.5), Random(1)
+    assert [forgetting.draw(word, random) for word in words] == expected
+    assert len(forgetting._ends) <= 2
