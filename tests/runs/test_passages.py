@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,7 +21,7 @@ from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data.corpus import open_corpus
-from pellucid.data.passages import Fused, rows_of
+from pellucid.data.passages import Fused, passages_in, rows_in, rows_of
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.data.tokenizers.interface import BOS, EOS
 from pellucid.errors import ConfigError, DataError
@@ -125,6 +126,16 @@ def test_what_was_left_out_is_counted_and_told(splits: dict[str, Pairs], trained
 
 def test_passages_are_cut_so_that_no_row_is_longer_than_it_may_be() -> None:
     assert rows_of([5, 6], [[7, 8, 9, 10], [11]], 6) == [5, 6, BOS, 7, 8, EOS, 5, 6, BOS, 11, EOS]
+    assert rows_of([5, 6], [[7, 8]], 3) == [5, 6, BOS, EOS]  # no room, and the source is cut elsewhere
+
+
+def test_rows_are_found_again() -> None:
+    assert list(rows_in([5, BOS, 7, EOS, 5, BOS, EOS, 6, 6])) == [[5, BOS, 7, EOS], [5, BOS, EOS], [6, 6]]
+    assert list(rows_in([])) == []
+    assert passages_in(rows_of([5], [[7], [8, 9], []], 99)) == [[7], [8, 9], []]
+    assert passages_in(rows_of([5], [], 99)) == []
+    copied = pickle.loads(pickle.dumps(Fused("a", ["b", "c"])))
+    assert (copied, copied.passages) == ("a", ("b", "c"))
 
 
 def test_a_row_is_the_source_and_a_passage_and_rows_stand_in_their_order(splits: dict[str, Pairs], run: Run) -> None:
