@@ -30,7 +30,7 @@ from pellucid.data.reading import (
     windows_of,
 )
 from pellucid.data.rivals import MOST, Rivals
-from pellucid.data.squad import read_squad
+from pellucid.data.squad import read_squad, squad_of
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
 from pellucid.data.tokenizers.interface import BOS, EOS
 from pellucid.errors import DataError
@@ -215,6 +215,32 @@ def test_the_layout_of_squad_is_read_and_a_place_that_is_wrong_is_put_right(tmp_
     assert question_of(line) == Question("7", "who?", (Reference("bee", 16),))
     (_, _, line), = read_squad(squad(tmp_path, "a bee", [{"text": "ant", "answer_start": 2}]))
     assert question_of(line).answers == (Reference("ant", -1),)
+
+
+@pytest.mark.parametrize(("context", "text", "start", "found"), [
+    ("ab ab ab", "ab", 3, 3), ("ab ab ab", "ab", 4, 3), ("ab ab ab", "ab", 5, 6), ("ab ab ab", "ab", 99, 6),
+    ("ab ab ab", "ab", -1, 0), ("ab ab ab", "ab", None, 0), ("c ab ab", "ab", None, 2), ("ab ab ab", " ab ", 2, 3),
+    ("ab", "zz", 1, -1), ("ab", " ", 1, -1), ("a " * 3000, "a", 5000, 5000), ("a\ud800b", "\ud800b", 1, 1)])
+def test_an_answer_is_where_it_is_said_to_be_or_nearest_to_there(context: str, text: str, start: int | None, found: int,
+                                                                 tmp_path: Path) -> None:
+    answer = {"text": text} | ({} if start is None else {"answer_start": start})
+    (_, passage, line), = read_squad(squad(tmp_path, context, [answer]))
+    (reference,) = question_of(line).answers
+    assert (reference.start, "\ud800" in passage + reference.text) == (found, False)
+    assert found < 0 or passage[found:].startswith(reference.text)
+
+
+def test_what_is_written_in_that_layout_is_read_again(tmp_path: Path) -> None:
+    asked = [Question("1", "who?", (Reference("b", 2), Reference("a", 0))), Question("x", "où?", ())]
+    pairs = [("a b", asked[0].as_json()), ("a b", asked[1].as_json()), ("c", asked[1].as_json())]
+    (tmp_path / "q.json").write_text(squad_of(pairs), encoding="utf-8")
+    assert [pair for _, *pair in read_squad(str(tmp_path / "q.json"))] == [list(pair) for pair in pairs]
+    assert squad_of(pairs).count("context") == 2  # one for all its questions
+    content = json.loads(squad_of(pairs[:1]))
+    content["data"][0]["paragraphs"][0]["qas"][0] |= {"is_impossible": True}
+    (tmp_path / "q.json").write_text(json.dumps(content))
+    (_, _, line), = read_squad(str(tmp_path / "q.json"))
+    assert question_of(line).answers == ()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"data": 1}', '{"data": [{"paragraphs": [{"qas": []}]}]}',

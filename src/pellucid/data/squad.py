@@ -82,7 +82,7 @@ def _text(value: Any, key: str, where: str) -> str:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, str):
         raise _other(f"there is no text {key!r}", where)
-    return found.encode("utf-8", "replace").decode("utf-8") if found else found  # half of a surrogate pair is no text
+    return found.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair is no text
 
 
 def _other(what: str, where: str) -> DataError:
