@@ -154,6 +154,16 @@ def test_a_column_is_one_side_alone(tmp_path: Path) -> None:
     rows = parquet(tmp_path / "a.parquet", {"target": ["b"], "source": ["a"]})
     assert pairs_of(rows, source_field=2) == [("a", "b")]
     assert refused(rows, source_field=1).what == "column 1 is asked for twice"
+    for alone, text in ((headed, "a"), (rows, "a")):  # without a second side there is nothing to mistake it for
+        assert pairs_of(alone, source_field=2, objective="span_corruption")[-1] == (text, text)
+
+
+def test_a_name_with_a_point_a_way_through_text_and_a_label_that_is_no_whole_number(tmp_path: Path) -> None:
+    lines = written(tmp_path / "a.jsonl", json.dumps({"a.b": "x", "target": "y", "label": 1.5, "text": "z"}))
+    assert pairs_of(lines, source_field="a.b") == [("x", "y")]
+    assert refused(lines, source_field="text.z").what == "there is no field text.z"
+    assert refused(lines, "classification").what == (
+        "the field label is a number where text or a whole number is wanted")
 
 
 def test_a_list_is_no_struct(tmp_path: Path) -> None:
@@ -341,6 +351,7 @@ def test_a_field_the_user_chose_must_be_there(tmp_path: Path) -> None:
     error = refused(path, source_field="title")
     assert error.where == f"{path}:1"
     assert "did you mean titel" in error.fix
+    assert refused(written(tmp_path / "b.tsv", "a\tb\n"), source_field="title").what == "there is no field title"
     with pytest.raises(ConfigError, match="twice"):
         fields_for("seq2seq", DataConfig(source_field="x", target_field="x"))
     with pytest.raises(ConfigError, match="count from 1"):

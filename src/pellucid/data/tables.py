@@ -70,11 +70,11 @@ def read_tsv_head(line: str, fields: Fields, path: str) -> tuple[int, int, int, 
     has_header = bool(names) and all(name in head for name in names)
     alike = {cell.strip(" \"'").lower() for cell in head}
     is_half = any(name in head for name in names) or (  # a header of other names would be taken for data
-        bool(names) and alike.issuperset(name.lower() for name in names))
+        alike.issuperset(name.lower() for name in names))
     for field in (fields.first, fields.second):
-        if (field.required or is_half) and not has_header and field.name is not None and field.name not in head:
+        if field.name is not None and field.name not in head and (field.required or is_half):
             raise missing_field(field.name, head, f"{path}:1", "the first line holds")
-        if has_header and field.name is not None:
+        if field.name is not None and has_header:
             refuse_repeated(field.name, head, f"{path}:1")
     a, b = (head.index(field.name) if has_header and field.name is not None else field.column - 1
             for field in (fields.first, fields.second))
