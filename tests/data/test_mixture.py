@@ -37,6 +37,17 @@ def is_seen(weights: list[tuple[int, float]]) -> bool:
     return all(int(count * weight + 0.5) > 0 for count, weight in weights)
 
 
+def test_the_tokens_of_whole_weights_are_told_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (blocks, mixture):
+        monkeypatch.setattr(module, "BLOCK", 4)
+    corpus = corpus_of([(7, 2.0), (0, 3.0), (9, 1.0)])  # of a source that has nothing left, nothing is asked
+    mixed = Mixed(corpus, 1)
+    rows = [mixed.window(0, range(block, block + 1))[1] for block in range(4)]
+    tokens = [int(corpus.source.lengths_of(each).sum()) for each in rows]
+    assert mixed.totals().tolist() == [[len(each), count, count] for each, count in zip(rows, tokens, strict=True)]
+    assert sum(map(len, rows)) == 2 * 7 + 9
+
+
 @settings(max_examples=60, deadline=None)
 @given(weights=SOURCES.filter(is_seen), block=st.integers(1, 50), seed=st.integers(0, 3))
 def test_an_epoch_has_the_shares_that_the_weights_say(weights: list[tuple[int, float]], block: int, seed: int) -> None:
