@@ -122,3 +122,11 @@ def test_the_largest_uniform_number_draws_the_last_that_is_kept(seed: int, size:
     ids, values = draw(log_p, torch.tensor([1 - 2**-53], dtype=torch.float64), SearchOptions(sample=True, **asked))
     assert int(ids) < size
     assert float(values) > -math.inf
+
+
+def test_a_nucleus_may_be_wider_than_what_is_sorted_at_first() -> None:
+    """Of 600 equals half are kept: the first 300, of which each is drawn in its three hundredth."""
+    log_p = torch.log_softmax(torch.zeros(3, 600), dim=1)
+    uniform = torch.tensor([0.5, 255.5, 299.5], dtype=torch.float64) / 300
+    ids, _ = draw(log_p, uniform, SearchOptions(sample=True, top_p=0.4999))
+    assert ids.tolist() == [0, 255, 299]
