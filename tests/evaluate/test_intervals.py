@@ -97,6 +97,23 @@ def test_perfect_outputs_are_not_certain() -> None:
     assert interval_of(found["ter"]) == pytest.approx((0, 8.76), abs=0.01)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_a_score_that_all_sources_share_is_not_certain(share: float) -> None:
+    """Of none in ten Wilson's bound is 27.75 %: so many others may be lost, or perfect. Rows of one source are one."""
+    lost = 0.277533
+    few = SentenceStatistics("f1", np.tile([share, 1.0], (10, 1)), mean_percentage)
+    wanted = (100 * share * (1 - lost), 100 * share + lost * (100 - 100 * share))
+    assert interval_of(few) == pytest.approx(wanted, abs=1e-3)
+    rows = SentenceStatistics("f1", np.tile([share, 1.0], (40, 1)), mean_percentage)
+    assert interval_of(with_sources(rows, [i // 4 for i in range(40)])) == pytest.approx(wanted, abs=1e-3)
+    half = translation_statistics(["a b"] * 10, ["a c"] * 10)
+    assert interval_of(half["ter"]) == pytest.approx((50 * (1 - lost), 50 / (1 - lost)), abs=1e-3)
+    for name in ("chrf", "meteor", "bleu"):
+        low, high = interval_of(half[name])
+        assert low < 0.8 * corpus_score(half[name])
+        assert high > corpus_score(half[name]) + 10
+
+
 def test_macro_f1_of_rare_labels_lies_in_its_interval() -> None:
     """Two common labels and ten that occur once: the mean over the labels of each resample excluded the score."""
     labels = ["a", "b", *(f"rare {i}" for i in range(10))]

@@ -21,18 +21,23 @@ _MOST_GROUPS = 500  # that the jackknife leaves out, one after another
 
 class Scale(NamedTuple):
     """A way to tell a score without bounds, so that an interval around it stays where the score can be: there, back,
-    and the slope of there."""
+    and the slope of there.
+
+    `is_counted`: of what an output has, so that sources may share a score by chance; not of what a model thinks.
+    """
 
     to: Callable[[float], float]
     back: Callable[[float], float]
     slope: Callable[[float], float]
     lowest: float
     highest: float
+    is_counted: bool = True
 
 
 PERCENT = Scale(lambda x: math.log(x / (100 - x)), lambda y: 100 / (1 + math.exp(-y)) if y > -700 else 0.0,
                 lambda x: 100 / (x * (100 - x)), 0, 100)
 RATE = Scale(math.log, lambda y: math.exp(min(y, 700)), lambda x: 1 / x, 0, math.inf)
+LIKELIHOOD = RATE._replace(is_counted=False)
 
 
 def wilson(hits: NDArray[np.float64], rows: NDArray[np.float64]) -> Bounds:
@@ -82,16 +87,22 @@ def by_jackknife(sums: NDArray[np.float64], score: Callable[[NDArray[np.float64]
     """Of a score of the column sums [k] of sources' statistics [G, k]: Student's t on an unbounded scale, with the
     standard error of leaving out one source (Quenouille 1949, Tukey 1958), or one group of them.
 
-    A score at a bound, of sentences that are all perfect or all lost, has the interval of so many hits or none.
+    A score that all sources share has no standard error. Where it is counted, or at a bound, as many others as there
+    may be where none of so many sources was one (Wilson's bound of none) may be lost or perfect: 100 or 0 has the
+    interval of so many hits, or none.
     """
     whole = score(sums.sum(axis=0))
     if len(sums) < 2:
         return scale.lowest, scale.highest
     if not math.isfinite(whole):
         return whole, whole
-    if whole <= scale.lowest + _ROUNDING or whole >= scale.highest - _ROUNDING:
-        return wilson(np.full(len(sums), float(whole > scale.lowest + _ROUNDING)), np.ones(len(sums)))
-    reach = critical_value(min(len(sums), _MOST_GROUPS) - 1) * jackknife_error(sums, score) * scale.slope(whole)
+    is_at_bound = whole <= scale.lowest + _ROUNDING or whole >= scale.highest - _ROUNDING
+    error = 0.0 if is_at_bound else jackknife_error(sums, score)
+    if is_at_bound or (scale.is_counted and error <= _ROUNDING * whole):
+        other = wilson(np.zeros(len(sums)), np.ones(len(sums)))[1] / 100
+        above = 0.0 if math.isfinite(scale.highest) else whole / (1 - other)  # a rate may pass 100
+        return whole * (1 - other), max(whole + other * (100 - whole), above)
+    reach = critical_value(min(len(sums), _MOST_GROUPS) - 1) * error * scale.slope(whole)
     middle = scale.to(whole)
     return scale.back(middle - reach), scale.back(middle + reach)
 

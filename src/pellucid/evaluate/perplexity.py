@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.evaluate.intervals import RATE, Bounds, by_jackknife
+from pellucid.evaluate.intervals import LIKELIHOOD, Bounds, by_jackknife
 from pellucid.evaluate.significance import SentenceStatistics
 
 
@@ -42,7 +42,7 @@ def _perplexity(sums: NDArray[np.float64]) -> float:
 
 
 def _interval(metric: SentenceStatistics) -> Bounds:
-    low, high = by_jackknife(metric.by_source, _nats, RATE)
+    low, high = by_jackknife(metric.by_source, _nats, LIKELIHOOD)
     return _exponential(low), _exponential(high)
 
 

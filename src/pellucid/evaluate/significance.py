@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.evaluate.intervals import (
+    LIKELIHOOD,
     PERCENT,
     RATE,
     Bounds,
@@ -39,7 +40,8 @@ Score = Callable[[Sums], float]
 
 def smooth_interval(metric: "SentenceStatistics") -> Bounds:
     """Of a score that is smooth in the sums."""
-    return by_jackknife(metric.by_source, metric.score, PERCENT if metric.highest == 100 else RATE)
+    scale = PERCENT if metric.highest == 100 else LIKELIHOOD if metric.is_likelihood else RATE
+    return by_jackknife(metric.by_source, metric.score, scale)
 
 
 def share_interval(metric: "SentenceStatistics") -> Bounds:
