@@ -16,6 +16,7 @@ from pellucid.evaluate.significance import (
     approximate_randomisation,
     corpus_score,
     difference_interval,
+    least_p,
     mean_percentage,
     of_sentences,
     paired_bootstrap,
@@ -130,6 +131,25 @@ def test_one_sentence_tells_nothing() -> None:
     one, other = mean_metric(np.array([0.1])), mean_metric(np.array([0.9]))
     assert paired_bootstrap(one, other, resamples=50).p == 1
     assert approximate_randomisation(one, other, trials=50) == 1
+
+
+@pytest.mark.parametrize(("n", "differ"), [(2, 2), (3, 3), (5, 5), (6, 6), (40, 3), (40, 40)])
+def test_sources_that_differ_by_as_much_say_no_more_than_an_exact_test(n: int, differ: int) -> None:
+    """Resamples of three times +1 are all +1, so that the bootstrap alone was sure. 0 is left out of the interval only
+    where that test can reject it: from six sources on."""
+    hard = np.random.default_rng(13).uniform(0.3, 0.6, n)
+    for rise in (0.01, 0.01 + 1e-6 * hard):
+        better, worse = mean_metric(hard + rise * (np.arange(n) < differ)), mean_metric(hard)
+        for a, b in ((better, worse), (worse, better)):
+            assert paired_bootstrap(a, b).p >= 2 ** (1 - differ)
+            assert paired_bootstrap(a, b, resamples=199).p <= max(2 ** (1 - differ), 0.25 if n > differ else 0.005)
+            low, high = difference_interval(a, b)
+            assert low <= 100 * (a.by_source - b.by_source)[:, 0].mean() <= high
+            if differ < 6:
+                assert low <= 0 <= high
+    assert least_p(3) == 0.25
+    low, high = difference_interval(mean_metric(hard + 0.01 + 1e-6 * hard), mean_metric(hard))
+    assert (low > 0) == (n > 5)
 
 
 def test_resamples_are_the_same_sentences_for_every_metric_of_that_length() -> None:

@@ -7,6 +7,7 @@ Paired bootstrap: Koehn (2004), "Statistical Significance Tests for Machine Tran
 randomisation: Riezler and Maxwell (2005), "On Some Pitfalls in Automatic Evaluation and Significance Testing for MT".
 """
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from pellucid.evaluate.intervals import (
     sums_by,
     wilson,
 )
-from pellucid.evaluate.student import NORMAL, critical_value
+from pellucid.evaluate.student import CONFIDENCE, NORMAL, critical_value
 
 DEFAULT_RESAMPLES = 1000
 DEFAULT_TRIALS = 2000  # of approximate randomisation
@@ -183,17 +184,26 @@ def paired_bootstrap(a: SentenceStatistics, b: SentenceStatistics, names: tuple[
     Teachers Should Know About the Bootstrap"). sacreBLEU drops the sign of dᵢ before the move, which makes its p the
     one-sided one, about half of this, and one pair in ten of equal systems comes out below 0.05.
 
+    p is never below `least_p`: sources that all differ by as much have no spread to draw from, however few they are.
+
     Raises:
         ValueError: if the two are different metrics or differ in their sentences, or `resamples` is below 1.
     """
     _check_paired(a, b, names)
     difference, tested, n = corpus_score(a) - corpus_score(b), abs(_tested(a) - _tested(b)), len(a.by_source)
     resampled = resampled_scores(a, resamples, seed) - resampled_scores(b, resamples, seed)
+    least = least_p(_differing(a, b))
     if n == 1:
-        return Comparison(a.name, names[0], names[1], difference, 1.0)
+        return Comparison(a.name, names[0], names[1], difference, least)
     moved = math.sqrt(n / (n - 1)) * critical_value(n - 1) / NORMAL * np.abs(resampled - resampled.mean())
     extreme = int(np.sum(~(moved < tested)))  # a NaN tells nothing
-    return Comparison(a.name, names[0], names[1], difference, (extreme + 1) / (resamples + 1))
+    return Comparison(a.name, names[0], names[1], difference, max((extreme + 1) / (resamples + 1), least))
+
+
+def least_p(differ: int) -> float:
+    """The least p that the exact test over all exchanges can have, where so many sources differ: 2 of 2ᵈ exchanges, all
+    and none, make the difference as large as it is. Three sources that all say the same have 0.25."""
+    return 2.0 ** (1 - max(differ, 1))
 
 
 def approximate_randomisation(
@@ -202,7 +212,7 @@ def approximate_randomisation(
 
     In each trial every source's outputs change places between the systems with probability ½;
     ``p = (1 + #{|dᵢ| ≥ |d|}) / (1 + trials)``. It asks nothing of the score's distribution, and converges to the exact
-    permutation test.
+    permutation test; where the sources that differ can be exchanged in no more ways than `trials`, it is that test.
 
     Raises:
         ValueError: as in `paired_bootstrap`; or `trials` is below 1.
@@ -214,11 +224,16 @@ def approximate_randomisation(
     score, of_a, of_b = a.tested or a.score, a.statistics.sum(axis=0), b.statistics.sum(axis=0)
     moved = b.by_source - a.by_source
     difference = abs(score(of_a) - score(of_b))
-    extreme = 0
-    for _ in range(trials):
-        change = generator.integers(2, size=len(moved)).astype(np.float64) @ moved
+
+    def is_extreme(change: Sums) -> bool:
         other = abs(score(of_a + change) - score(of_b - change))
-        extreme += not other < difference - _ROUNDING * (1 + difference)  # a NaN, of infinite scores, tells nothing
+        return not other < difference - _ROUNDING * (1 + difference)  # a NaN, of infinite scores, tells nothing
+
+    differ = moved[moved.any(axis=1)]
+    if 2 ** (len(differ) - 1) <= trials:  # all ways; to exchange the others than these makes as large a difference
+        ways = itertools.product((0.0, 1.0), repeat=max(len(differ) - 1, 0))
+        return float(np.mean([is_extreme(np.array(way) @ differ[1:]) for way in ways]))
+    extreme = sum(is_extreme(generator.integers(2, size=len(moved)).astype(np.float64) @ moved) for _ in range(trials))
     return (extreme + 1) / (trials + 1)
 
 
@@ -228,10 +243,16 @@ def difference_interval(a: SentenceStatistics, b: SentenceStatistics) -> Bounds:
     Of shares of sentences, `bonett_price`. Of other scores, Student's t on the standard error of leaving out one source
     of both at once, with as many degrees of freedom as sources differ, G − 1 at most; where no source changes it, both
     scores' intervals are combined (Newcombe 1998, method 10). That no sentence differs does not make two systems equal:
-    what is in percent has the interval of as many shares then. Likelihoods that are equal are of one model.
+    what is in percent has the interval of as many shares then. Likelihoods that are equal are of one model. Where so
+    few sources differ that no exact test could reject it (`least_p`), 0 is in the interval.
     """
     _check_paired(a, b, ("a", "b"))
-    differ = int((a.by_source != b.by_source).any(axis=1).sum())
+    low, high = _interval_of_difference(a, b)
+    return (min(low, 0.0), max(high, 0.0)) if least_p(_differing(a, b)) > 1 - CONFIDENCE else (low, high)
+
+
+def _interval_of_difference(a: SentenceStatistics, b: SentenceStatistics) -> Bounds:
+    differ = _differing(a, b)
     if a.interval is share_interval or (not differ and not a.is_likelihood):
         apart = a.statistics[:, 0] - b.statistics[:, 0]
         rows = np.stack([apart > 0, apart < 0, np.ones_like(apart)], axis=1)
@@ -247,6 +268,11 @@ def difference_interval(a: SentenceStatistics, b: SentenceStatistics) -> Bounds:
     (low_a, high_a), (low_b, high_b) = interval_of(a), interval_of(b)
     below, above = math.hypot(of_a - low_a, high_b - of_b), math.hypot(high_a - of_a, of_b - low_b)
     return of_a - of_b - below, of_a - of_b + above
+
+
+def _differing(a: SentenceStatistics, b: SentenceStatistics) -> int:
+    """Sources on which two systems do not have the same statistics."""
+    return int((a.by_source != b.by_source).any(axis=1).sum())
 
 
 def _tested(metric: SentenceStatistics) -> float:
