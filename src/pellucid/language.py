@@ -25,6 +25,11 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def so_many(count: int, what: str) -> str:
+    """``1 source``, ``1,000 sources``."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def fitted(table: Sequence[str], records: Iterable[tuple[str, Sequence[str]]], width: int) -> Iterator[str]:
     """The lines of a table; where one is wider than the terminal, its rows as records, one below another: a name, and
     under it as many of its cells on a line as it has room for."""

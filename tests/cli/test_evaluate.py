@@ -175,6 +175,24 @@ def test_runs_that_differ_are_told_where(cli: Any, run: Path, copy: Path) -> Non
     assert max(map(len, shown[shown.index("a = "):].splitlines()[3:])) <= 80
 
 
+def test_one_example_is_one_and_has_no_bounds(cli: Any, run: Path, copy: Path, tmp_path: Path) -> None:
+    files = [f"--{side}={tmp_path / side}" for side in ("source", "target")]
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("1\n")
+    config = yaml.safe_load((copy / "config.yaml").read_text())
+    config["model"]["norm_epsilon"] = 0.1  # another likelihood
+    (copy / "config.yaml").write_text(yaml.safe_dump(config))
+    shown = cli("evaluate", run, copy, *files).out
+    page = (run / "evaluation" / "files-comparison.md").read_text()
+    assert page.startswith("# Runs compared on files, 1 example\n")
+    assert shown.startswith(f"{run}  files, 1 example\n")
+    for text in (shown, page):
+        assert "1 word " in text
+        assert "-∞ to +∞" in text
+        assert "inf" not in text
+    assert "1 output (0.0 %) is less probable" in shown
+
+
 def test_classifiers_are_compared_by_accuracy(cli: Any, classifier: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(classifier, tmp_path / "other"))
     (detail,) = report(cli("evaluate", classifier, other, "--json"))["differences"]

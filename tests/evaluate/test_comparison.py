@@ -14,6 +14,7 @@ from pellucid.data.tokenizers.build import train_tokenizers
 from pellucid.errors import ConfigError
 from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, incomparable
 from pellucid.evaluate.comparison_page import as_markdown
+from pellucid.evaluate.comparison_text import table
 from pellucid.evaluate.holm import holm
 from pellucid.evaluate.per_character import (
     per_character_statistics,
@@ -145,9 +146,25 @@ def test_every_difference_has_its_interval() -> None:
         low, high = row["interval"]
         assert low <= row["difference"] <= high
         assert low < high or row["score"] == "exact"
-    page = as_markdown({"runs": [{"split": "test", "n": 3}], "keys": [], "comparison": rows, "differences": details})
+    page = as_markdown({"runs": [{"split": "test", "n": 3, "sources": 3}], "keys": [], "comparison": rows,
+                        "differences": details})
     assert page.count("exploratory |") == 5
     assert all(f"| {row['score']} | " in page for row in rows)
+
+
+def test_rows_that_share_a_source_are_told_wherever_examples_are() -> None:
+    """On the page, and above the table of three runs, too."""
+    rows, details = compared(*(evaluated(name, RIGHT) for name in "abc"))
+    scores = dict.fromkeys(("chrf", "bleu", "ter", "meteor", "exact", "perplexity"), 100.0)
+    told: dict[str, Any] = {"split": "test", "n": 3, **scores, "interval": dict.fromkeys(scores, (90.0, 100.0))}
+    for sources, wanted in ((3, "test, 3 examples"), (2, "test, 3 examples of 2 sources"),
+                            (1, "test, 3 examples of 1 source")):
+        report = {"runs": [{**told, "run": name, "sources": sources} for name in "abc"], "keys": [],
+                  "comparison": rows, "differences": details}
+        page = as_markdown(report).splitlines()
+        assert page[0] == f"# Runs compared on {wanted}"
+        assert next(table(report, 80)) == wanted
+        assert "differ most" not in "".join(page)  # all are alike
 
 
 def test_holm_by_hand() -> None:

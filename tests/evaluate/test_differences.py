@@ -34,6 +34,7 @@ def test_groups_by_length_hold_every_sentence_once() -> None:
 def test_sentences_of_one_length_are_one_group() -> None:
     (group,) = by_length(hits([1, 0]), hits([0, 0]), [7, 7])
     assert (group.group, group.n, group.difference) == ("7 words", 2, 50)
+    assert by_length(hits([1]), hits([0]), [1])[0].group == "1 word"
 
 
 def test_f1_of_words_by_frequency_by_hand() -> None:

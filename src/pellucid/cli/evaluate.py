@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
-from pellucid.language import MOST_COLUMNS, fitted
+from pellucid.language import MOST_COLUMNS, fitted, so_many
 
 _LEAST_COLUMNS = 40
 
@@ -91,23 +91,25 @@ def as_text(report: dict[str, Any], width: int) -> str:
 def _whole(run: dict[str, Any], width: int) -> list[str]:
     """All that is told of one run."""
     from pellucid.evaluate import reading_text
+    from pellucid.evaluate.comparison_text import examples_of
     from pellucid.evaluate.translation import LOWERCASE
 
-    of_sources = f" of {run['sources']:,} sources" if run["sources"] < run["n"] else ""
-    lines = [f"{run['run']}  {run['split']}, {run['n']:,} examples{of_sources}"]
+    lines = [f"{run['run']}  {run['split']}, {examples_of(run)}"]
     lines += reading_text.beside(run, width) if "index" in run else _scores(run, width)
     if "confusion" in run:
         lines += _confusion(run, width)
     elif "answered" in run:
-        lines += [] if "index" in run else [_noted("answered", f"{run['answered']:,} of {run['n']:,} questions", width)]
+        answered = f"{run['answered']:,} of {so_many(run['n'], 'question')}"
+        lines += [] if "index" in run else [_noted("answered", answered, width)]
     else:
         search = run["search"]
         lines.append(_noted("unknown tokens", f"{100 * run['unknown_share']:.2f} % of the references'", width))
         if run["stripped_share"] > 0:
             lines.append(_noted("punctuation", f"{100 * run['stripped_share']:.2f} % of the references' characters, "
                                 "which this run cannot write; scores of its outputs charge it for them", width))
-        lines.append(_noted("search errors", f"{search['search_errors']:,} of {search['n']:,} outputs "
-                            f"({100 * search['share']:.1f} %) are less probable than the reference; model errors "
+        outputs = f"{so_many(search['n'], 'output')} ({100 * search['share']:.1f} %)"
+        lines.append(_noted("search errors", f"{search['search_errors']:,} of {outputs} "
+                            f"{'is' if search['n'] == 1 else 'are'} less probable than the reference; model errors "
                             f"{search['model_errors']:,}, exact {search['exact']:,}", width))
     lines.append("  signatures")
     other = "" if run.get("case") == "lowercase" else LOWERCASE  # the column beside, otherwise alike

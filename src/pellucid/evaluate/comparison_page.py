@@ -3,13 +3,16 @@
 import re
 from typing import Any
 
+from pellucid.evaluate.comparison_text import examples_of, signed
+
 
 def as_markdown(report: dict[str, Any]) -> str:
     """The comparison as a page: a table of scores, tables of differences, and the sentences."""
-    lines = [f"# Runs compared on {report['runs'][0]['split']}, {report['runs'][0]['n']:,} examples", "",
+    lines = [f"# Runs compared on {report['runs'][0]['split']}, {examples_of(report['runs'][0])}", "",
              "p: paired bootstrap (Koehn 2004), and approximate randomisation (Riezler and Maxwell 2005). Intervals "
              "are 95 %, of the difference a − b. One score was chosen before; its p, Holm is the first p, corrected "
-             "over all pairs of runs. The other scores are exploratory."]
+             "over all pairs of runs. The other scores are exploratory. Of ter, perplexity and nats_per_character, "
+             "less is better."]
     if report["keys"]:
         runs = [run["run"] for run in report["runs"]]
         lines += ["", f"| key of the configuration | {' | '.join(map(_escaped, runs))} |",
@@ -29,8 +32,9 @@ def as_markdown(report: dict[str, Any]) -> str:
                 lines += ["", f"### {title}", "", "| group | n | a | b | a − b | interval |",
                           "|---|---|---|---|---|---|"]
                 lines += [f"| {g['group']} | {g['n']:,} | {g['a']:.2f} | {g['b']:.2f} | {g['difference']:+.2f} | "
-                          f"{g['interval'][0]:+.2f} to {g['interval'][1]:+.2f} |" for g in detail[key]]
-        lines += ["", f"### The sentences that differ most, by {detail['sentences_by']}"]
+                          f"{' to '.join(signed(bound, 2) for bound in g['interval'])} |" for g in detail[key]]
+        if detail["sentences"]:
+            lines += ["", f"### The sentences that differ most, by {detail['sentences_by']}"]
         for one in detail["sentences"]:
             lines += ["", f"Line {one['line']}: a {one['a']:.1f}, b {one['b']:.1f}", ""]
             lines += [f"- {name}: {_escaped(one[key])}" for name, key in
@@ -39,9 +43,9 @@ def as_markdown(report: dict[str, Any]) -> str:
 
 
 def _row(row: dict[str, Any]) -> str:
-    low, high = row["interval"]
+    interval = " to ".join(signed(bound, 3) for bound in row["interval"])
     holm = "exploratory" if row["p_holm"] is None else f"{row['p_holm']:.4f}"
-    return (f"| {row['score']} | {row['difference']:+.3f} | {low:+.3f} to {high:+.3f} | {row['p']:.4f} | "
+    return (f"| {row['score']} | {row['difference']:+.3f} | {interval} | {row['p']:.4f} | "
             f"{row['p_randomisation']:.4f} | {holm} |")
 
 

@@ -1,15 +1,17 @@
 """How runs compare, for a terminal: keys in which they differ, one table of many, two side by side; where it has fewer
 than 80 columns, each row of a table as lines below each other."""
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from string import ascii_lowercase
 from typing import Any
 
 from pellucid.evaluate.translation import LOWERCASE
-from pellucid.language import fitted, shortened
+from pellucid.language import fitted, shortened, so_many
 
-COLUMNS = ("a - b: the difference, above 0 where a's score is higher, with its 95 % interval. p: how often chance "
+COLUMNS = ("a - b: the difference, above 0 where a's score is higher (which is worse of ter, perplexity and "
+           "nats_per_character), with its 95 % interval. p: how often chance "
            "alone would make one as large between equal runs, by drawing the sources anew (boot: paired bootstrap), "
            "and by exchanging the runs' outputs (random: approximate randomisation). p Holm: the first p, corrected "
            "for the number of pairs, of the one score that was chosen before; exploratory: a score beside it, whose p "
@@ -33,6 +35,19 @@ def told(name: str, value: float | None) -> str:
     if value is None:
         return "∞"
     return f"{value:.{4 if name == 'nats_per_character' else 2}{'f' if abs(value) < _LONG else 'e'}}"
+
+
+def signed(value: float, places: int) -> str:
+    """A difference, or a bound of one: there may be none."""
+    if math.isinf(value):
+        return "+∞" if value > 0 else "-∞"
+    return f"{value:+.{places}{'f' if abs(value) < _LONG else 'e'}}"
+
+
+def examples_of(run: Report) -> str:
+    """``24 examples``; where some share their source, ``24 examples of 12 sources``."""
+    sources = f" of {so_many(run['sources'], 'source')}" if run["sources"] < run["n"] else ""
+    return so_many(run["n"], "example") + sources
 
 
 def keys_of(report: Report, width: int) -> Iterator[str]:
@@ -65,7 +80,7 @@ def table(report: Report, width: int) -> Iterator[str]:
     others = [score for score in dict.fromkeys(compared) if score != chosen and compared.count(score) == pairs]
     widths = [max(8, len(_plain(score)) + 2) for score in others]
     case = ", in lower case" if chosen.endswith(LOWERCASE) else ""
-    yield f"{runs[0]['split']}, {runs[0]['n']:,} examples{case}"
+    yield f"{runs[0]['split']}, {examples_of(runs[0])}{case}"
     yield from (f"  {name}  {run['run']}" for name, run in zip(names, runs, strict=True))
     yield ""
     lines = [f"  {'':<3}{_plain(chosen):>10}   {'95 % interval':<18}"
@@ -100,9 +115,8 @@ def _tests(rows: Sequence[tuple[str, dict[str, Any]]], width: int) -> Iterator[s
     lines = [f"  {'':<18}{'a - b':>8}   {'95 % interval':<17}{'p boot':>8}{'p random':>10}{'p Holm':>13}"]
     records = list[tuple[str, list[str]]]()
     for name, row in rows:
-        low, high = row["interval"]
         places = 3 if row["score"] == "nats_per_character" else 2
-        interval = f"{low:+.{places}f} to {high:+.{places}f}"
+        interval = " to ".join(signed(bound, places) for bound in row["interval"])
         holm = "exploratory" if row["p_holm"] is None else f"{row['p_holm']:.4f}"
         lines.append(f"  {name:<18}{row['difference']:>+8.{places}f}   {interval:<17}"
                      f"{row['p']:>8.4f}{row['p_randomisation']:>10.4f}{holm:>13}")
@@ -137,7 +151,7 @@ def _groups(groups: Sequence[dict[str, Any]], width: int) -> Iterator[str]:
     lines = [f"  {'':<20}{'n':>8}{'a':>8}{'b':>8}{'a - b':>9}   95 % interval"]
     records = list[tuple[str, list[str]]]()
     for g in groups:
-        interval = f"{g['interval'][0]:+.2f} to {g['interval'][1]:+.2f}"
+        interval = " to ".join(signed(bound, 2) for bound in g["interval"])
         lines.append(f"  {g['group']:<20}{g['n']:>8,}{g['a']:>8.2f}{g['b']:>8.2f}{g['difference']:>+9.2f}   {interval}")
         records.append((g["group"], [f"n {g['n']:,}", f"a {g['a']:.2f}", f"b {g['b']:.2f}",
                                      f"a - b {g['difference']:+.2f}", f"({interval})"]))
@@ -149,8 +163,8 @@ def _sentences(detail: dict[str, Any], width: int) -> Iterator[str]:
     if sentences:
         count = len(detail["sentences"])
         yield ""
-        yield from _wrapped(f"The sentences that differ most, by {detail['sentences_by']} ({count} are in evaluation/ "
-                            "of a)", width)
+        yield from _wrapped(f"The sentences that differ most, by {detail['sentences_by']} ({count} in evaluation/ of "
+                            "a)", width)
     for one in sentences:
         yield f"  line {one['line']:,}: a {one['a']:.1f}, b {one['b']:.1f}"
         for name, key in (("source", "source"), ("reference", "reference"), ("a", "output_a"), ("b", "output_b")):

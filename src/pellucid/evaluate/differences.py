@@ -16,6 +16,7 @@ from pellucid.evaluate.significance import (
     with_sources,
 )
 from pellucid.evaluate.translation import bleu_tokenizer
+from pellucid.language import so_many
 
 _BINS = 4
 _FREQUENCIES = (0, 1, 10, 100, 1000)  # where each class of words begins
@@ -72,7 +73,7 @@ def by_length(a: SentenceStatistics, b: SentenceStatistics, lengths: Sequence[in
     for low, high in zip(edges, [*edges[1:], int(values.max()) + 1], strict=True):
         chosen = (values >= low) & (values < high)
         if chosen.any():
-            name = f"{low} words" if high - low == 1 else f"{low} to {min(high - 1, int(values.max()))} words"
+            name = so_many(low, "word") if high - low == 1 else f"{low} to {min(high - 1, int(values.max()))} words"
             groups.append(_group(name, int(chosen.sum()), of_sentences(a, chosen), of_sentences(b, chosen)))
     return groups
 

@@ -25,6 +25,7 @@ from pellucid.evaluate.search_errors import search_errors
 from pellucid.evaluate.significance import SentenceStatistics, as_report, with_sources
 from pellucid.evaluate.translation import LOWERCASE, SCORES, translation_signatures, translation_statistics
 from pellucid.files import make_folder, write_json, write_text
+from pellucid.language import so_many
 from pellucid.runs.care import look_at
 from pellucid.runs.passages import with_passages
 from pellucid.runs.run import Run, load
@@ -142,7 +143,7 @@ def pairs_of(run: Run, split: str, files: tuple[str, str] | None) -> list[tuple[
 def evaluate_run(run: Run, pairs: list[tuple[str, str]], split: str,
                  say: Callable[[str], None], names: Sequence[str], opened: Opened | None) -> tuple[Report, Evaluated]:
     """The scores of one run with intervals, and what they come from; written to evaluation/ as well."""
-    say(f"{run.folder}: {len(pairs):,} {split} examples")
+    say(f"{run.folder}: {so_many(len(pairs), f'{split} example')}")
     if run.config.task == "reading":
         outputs, scores, metrics = score_reader(run, pairs, opened, say)
     else:
