@@ -70,6 +70,25 @@ def test_a_score_that_is_not_finite_is_told(study: Make, tmp_path: Path) -> None
         "(1 of 3)."]
 
 
+def test_examples_that_were_cut_are_told_by_test_set_and_cell(study: Make, tmp_path: Path) -> None:
+    """The most of any run; a count of them is no score by which a cell would differ from its baseline."""
+    made = study({"factors": {"model.position": ["sinusoidal", "none"]}, "metrics": ["test.exact"]})
+    cut = {"none": (3, 4, 0), "sinusoidal": (0, 0, 0)}
+    runs = [(one, dataclasses.replace(outcome(one), scores={
+        "test": {"exact": 50.0, "n": 10.0, "cut": 0.0}, "long": {
+            "exact": 40.0, "n": 1200.0, "cut": float(cut[one.config.model.position][one.config.seed - 1])}}))
+        for one in planned_of(made, tmp_path)]
+    found = list(results(made, runs).values())
+    assert [text for text in in_words(made, found, []) if "lost" in text] == [
+        "long: examples longer than model.max_length lost their ends, and scores are of what was left: position none "
+        "(4 of 1,200)."]
+    assert [as_data(result)["cut"] for result in found] == [{}, {"long": (4, 1200)}]
+    assert found[1].is_baseline_again
+    left = [(one, Outcome() if one is runs[-1][0] else came) for one, came in runs]
+    assert in_words(made, list(results(made, left).values()), [])[-1] == (
+        "Not finished: 1 run is still to be done, and the report is of the others.")
+
+
 def test_large_numbers_below_effects_can_be_read(study: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = study({"factors": {"model.position": ["sinusoidal", "none"]}, "metrics": ["tokens_per_second"]})
     runs = [(one, outcome(one, tokens=10**6 * (4 if one.config.model.position == "none" else one.config.seed)))

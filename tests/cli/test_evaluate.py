@@ -193,6 +193,21 @@ def test_one_example_is_one_and_has_no_bounds(cli: Any, run: Path, copy: Path, t
     assert "1 output (0.0 %) is less probable" in shown
 
 
+def test_examples_that_were_cut_are_counted(cli: Any, run: Path, copy: Path, classifier: Path, tmp_path: Path) -> None:
+    """The model takes 24 tokens, the end among them."""
+    files = [f"--{side}={tmp_path / side}" for side in ("source", "target")]
+    lines = ["1 " * 24, "1 " * 23, "1 " * 23]
+    (tmp_path / "source").write_text("\n".join(lines) + "\n")
+    (tmp_path / "target").write_text("\n".join(lines[::-1]) + "\n")
+    done = cli("evaluate", run, *files)
+    assert "cut             1 of 3 examples longer than model.max_length" in done.out
+    assert report(cli("evaluate", run, *files, "--json"))["runs"][0]["cut"] == 1
+    assert report(cli("evaluate", run, "--json"))["runs"][0]["cut"] == 0
+    label = report(cli("evaluate", classifier, "--json"))["runs"][0]["labels"][0]
+    (tmp_path / "target").write_text(f"{label}\n" * 3)
+    assert report(cli("evaluate", classifier, *files, "--json"))["runs"][0]["cut"] > 0
+
+
 def test_classifiers_are_compared_by_accuracy(cli: Any, classifier: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(classifier, tmp_path / "other"))
     (detail,) = report(cli("evaluate", classifier, other, "--json"))["differences"]

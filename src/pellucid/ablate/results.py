@@ -1,7 +1,7 @@
 """From what every run came to, what can be said of each cell: means, differences to its baseline, what else differs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
@@ -20,7 +20,7 @@ from pellucid.evaluate.holm import holm
 
 Run = tuple[Planned, Outcome]
 A_TOKEN = ("loss", "perplexity")  # scores that are a mean over tokens
-_COUNTED = ("step", "n", "sources")  # beside the scores, and no scores
+_COUNTED = ("step", "n", "sources", "cut")  # beside the scores, and no scores
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ class Result:
         is_other_vocabulary: it is not the baseline's, so that a loss or perplexity is a mean over other tokens.
         is_baseline_again: every run has exactly the scores of the baseline's under its seed: it is the same model.
         confounded: what differs from the baseline besides what the cell changes, in words.
+        cut: by test set of which a run lost ends, as the model takes no longer examples: the most of them, and of how
+            many.
     """
 
     cell: Cell
@@ -85,6 +87,7 @@ class Result:
     is_other_vocabulary: bool = False
     is_baseline_again: bool = False
     confounded: tuple[str, ...] = ()
+    cut: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def all_operations(self) -> float | None:
@@ -143,7 +146,15 @@ def _alone(cell: Cell, runs: Sequence[Run], operations: float | None) -> Result:
         max((pretraining_of(planned.folder) for planned, _ in runs), default=0),
         max((outcome.at_once for outcome in trained), default=1), {},
         {planned.config.seed: outcome.diverged for planned, outcome in runs if outcome.diverged is not None},
-        sum(bool(planned.lacks(outcome)) for planned, outcome in runs), _vocabulary(cell, runs))
+        sum(bool(planned.lacks(outcome)) for planned, outcome in runs), _vocabulary(cell, runs), cut=_cut(trained))
+
+
+def _cut(trained: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for data, scores in (each for outcome in trained for each in outcome.scores.items()):
+        if scores.get("cut"):
+            found[data] = max(found.get(data, (0, 0)), (int(scores["cut"]), int(scores["n"])))
+    return found
 
 
 def _beside(result: Result, baseline: Result, by_cell: Mapping[str, Sequence[Run]]) -> Result:
@@ -227,7 +238,7 @@ def as_data(result: Result) -> dict[str, Any]:
             "parameters": result.parameters, "tokens": result.tokens, "tokens_per_second": result.tokens_per_second,
             "seconds": result.seconds, "operations_per_token": result.operations, "pretraining": result.pretraining,
             "at_once": result.at_once, "scores": scores, "same_as_baseline": result.is_baseline_again,
-            "confounded": list(result.confounded),
+            "confounded": list(result.confounded), "cut": result.cut,
             "diverged": {seed: asdict(found) for seed, found in result.diverged.items()}, "missing": result.missing}
 
 

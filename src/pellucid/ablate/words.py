@@ -8,6 +8,7 @@ from pellucid.ablate.results import A_TOKEN, Result, is_lower_better, is_tested
 from pellucid.ablate.scales import score_of
 from pellucid.ablate.study import Study
 from pellucid.ablate.telling import judged, number, probability, with_unit
+from pellucid.language import so_many
 
 
 def in_words(study: Study, results: Sequence[Result], grids: Sequence[Grid]) -> list[str]:
@@ -150,6 +151,18 @@ def _cautions(study: Study, results: Sequence[Result]) -> list[str]:
                 lost.setdefault(metric, []).append(f"{result.cell.label} ({count} of {len(study.seeds)})")
     said += [f"Without a finite {metric}, so that means and tests are of the other seeds: {'; '.join(told)}."
              for metric, told in lost.items()]
+    said += [f"{data}: examples longer than model.max_length lost their ends, and scores are of what was left: "
+             f"{'; '.join(told)}." for data, told in _cut(results).items()]
     if missing := sum(result.missing for result in results):
-        said.append(f"Not finished: {missing} runs are still to be done, and the report is of the others.")
+        said.append(f"Not finished: {so_many(missing, 'run')} {'is' if missing == 1 else 'are'} still to be done, and "
+                    "the report is of the others.")
     return said
+
+
+def _cut(results: Sequence[Result]) -> dict[str, list[str]]:
+    """By test set, the cells that lost ends of its examples: ``4 heads (3 of 500)``."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        for data, (cut, whole) in result.cut.items():
+            found.setdefault(data, []).append(f"{result.cell.label} ({cut:,} of {whole:,})")
+    return found

@@ -96,6 +96,9 @@ def _whole(run: dict[str, Any], width: int) -> list[str]:
 
     lines = [f"{run['run']}  {run['split']}, {examples_of(run)}"]
     lines += reading_text.beside(run, width) if "index" in run else _scores(run, width)
+    if run.get("cut"):
+        lines.append(_noted("cut", f"{run['cut']:,} of {so_many(run['n'], 'example')} longer than model.max_length, "
+                            "and scores are of what was left", width))
     if "confusion" in run:
         lines += _confusion(run, width)
     elif "answered" in run:

@@ -174,6 +174,8 @@ def _score_translation(run: Run, pairs: list[tuple[str, str]], say: Callable[[st
         per_character.NAME: per_character.per_character_statistics(nats, characters)}, sources)
     report: Report = finite(as_report(statistics))
     report["case"], report["unknown_share"] = "lowercase" if in_lowercase([run]) else "mixed", unknown
+    report["cut"] = sum(one.cut > 0 or len(ids) >= count for one, ids, count in
+                        zip(scored, run.tokenizers.target.encode_batch(targets), tokens, strict=True))
     report["stripped_share"] = per_character.stripped_share(run.tokenizers.config, targets)
     signatures = translation_signatures(targets, names)
     report["signature"] = signatures["bleu"]
@@ -199,10 +201,12 @@ def _score_classifier(run: Run, pairs: list[tuple[str, str]],
                       say: Callable[[str], None]) -> tuple[list[str], Report, dict[str, SentenceStatistics]]:
     names = run.tokenizers.labels
     sources, true = [a for a, _ in pairs], [b for _, b in pairs]
-    predicted = [one.label for one in run.classify(sources)]
+    classified = run.classify(sources)
+    predicted = [one.label for one in classified]
     statistics = _with_sources(classification_statistics(predicted, true, names), sources)
     signature = f"labels:{len(names)}"
     report = as_report(statistics) | {
         "signature": signature, "signatures": {"accuracy": signature, "macro_f1": f"{signature}|zero_division:0"},
+        "cut": sum(one.cut > 0 for one in classified),
         "confusion": confusion_table(predicted, true, names).tolist(), "labels": list(names)}
     return predicted, report, statistics
