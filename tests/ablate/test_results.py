@@ -223,6 +223,39 @@ def test_losses_of_different_vocabularies_are_not_compared(study: Make, tmp_path
     assert any("Not comparable by validation.loss" in sentence for sentence in in_words(made, found, []))
 
 
+def test_a_figure_says_why_a_cell_is_not_compared(study: Make, tmp_path: Path,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that have a loss over other tokens are there; it said that there was none to compare."""
+    made = study({"factors": {"tokenizer.kind": ["word", "character"], "model.position": ["sinusoidal", "none"],
+                              "model.d_ff": [24, 48]}, "design": "one_at_a_time"})
+    runs = [(one, Outcome() if one.config.model.d_ff == 48 else
+             outcome(one, extra=0.1 * (one.config.tokenizer.kind == "character")))
+            for one in planned_of(made, tmp_path)]
+    figures: list[Any] = []
+    monkeypatch.setattr("pellucid.ablate.figures.as_png", figures.append)
+    forest("validation.loss", list(results(made, runs).values()))
+    assert [text.get_text() for text in figures[0].axes[0].texts] == [
+        "a mean over other tokens: not compared", "no run to compare"]
+
+
+def test_a_table_says_whose_intervals_are_over_seeds_alone(two: Study, tmp_path: Path) -> None:
+    found = list(results(two, [(one, outcome(one)) for one in planned_of(two, tmp_path)]).values())
+
+    def lead(*known: bool) -> str:
+        scores = [dataclasses.replace(result.scores["test.exact"], with_sentences=one)
+                  for result, one in zip(found, known, strict=False)]
+        cells = [dataclasses.replace(result, scores={"test.exact": score})
+                 for result, score in zip(found, scores, strict=False)]
+        return metric_table("test.exact", cells).lead.rpartition("over the cells of this table. ")[2]
+
+    count = len(found)
+    assert lead(*[True] * count) == "Intervals and tests are over seeds and test sentences."
+    assert lead(*[False] * count) == "Intervals and tests are over seeds alone."
+    assert lead(*[True] * (count - 1), False) == (
+        "Intervals and tests are over seeds and test sentences, but over seeds alone where they are of "
+        f"{found[-1].cell.label}, whose outputs are gone.")
+
+
 def test_operations_and_pretraining_are_confounds(two: Study, tmp_path: Path) -> None:
     runs = [(one, outcome(one)) for one in planned_of(two, tmp_path)]
     for one, _ in runs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pellucid.ablate.results import Result, Run, is_lower_better
+from pellucid.ablate.results import Result, Run, is_lower_better, is_tested
 from pellucid.ablate.scales import unit_of
 from pellucid.ablate.study import Study
 from pellucid.inspection.style import COLOURS, LINES, as_png, drawing, log_scale
@@ -102,8 +102,7 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
                               va="center", fontsize=9)
                 continue
             if score.test is None:
-                why = f"diverged ({len(result.diverged)} of {len(result.diverged) + len(score.values)})"
-                axes.annotate(why if result.diverged else "no run to compare", (0, y), xytext=(5, 0),
+                axes.annotate(_without(metric, result), (0, y), xytext=(5, 0),
                               textcoords="offset points", va="center", fontsize=9, color=COLOURS[1])
                 continue
             colour = COLOURS[0] if score.differs else "#888888"
@@ -125,6 +124,15 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
         axes.xaxis.set_major_formatter("{x:,.10g}")  # the factor of a million would lie upon the label
         axes.grid(visible=True, axis="x")
         return as_png(figure)
+
+
+def _without(metric: str, result: Result) -> str:
+    """Why a cell has no difference to its baseline."""
+    if result.scores[metric].values and not is_tested(result, metric):
+        return "a mean over other tokens: not compared"
+    if result.diverged:
+        return f"diverged ({len(result.diverged)} of {len(result.diverged) + len(result.scores[metric].values)})"
+    return "no run to compare"
 
 
 def over_test_sets(study: Study, results: Sequence[Result], score: str) -> bytes | None:

@@ -19,6 +19,7 @@ from pellucid.ablate.words import in_words
 from pellucid.files import make_folder, read_json, remove_leftovers, write_bytes, write_text
 from pellucid.inspection.html import paragraph, picture, table, text
 from pellucid.inspection.page import Section, page
+from pellucid.language import so_many
 from pellucid.runs.format import ENVIRONMENT
 
 Figures = dict[str, tuple[bytes, str]]  # by file name: the PNG and its caption
@@ -150,10 +151,10 @@ def _html(study: Study, facts: Sequence[tuple[str, str]], words: Sequence[str], 
 
     first, *rest = [section(f"table-{i}", one) for i, one in enumerate(tables)]
     pictures = "".join(picture(png, caption) for png, caption in figures.values())
-    commands = (f'<details><summary>{len(runs)} runs</summary><pre class="wide">{text(_commands(runs))}</pre>'
-                "</details>")
+    commands = (f'<details><summary>{so_many(len(runs), "run")}</summary>'
+                f'<pre class="wide">{text(_commands(runs))}</pre></details>')
     return page(title_of(study), facts, [
         Section("words", "In words", "What the tests say.", "".join(map(paragraph, words))), first,
-        Section("figures", "Figures", "Bands and intervals are over seeds.", pictures), *rest,
+        Section("figures", "Figures", "Bands are over seeds, intervals those of the tables.", pictures), *rest,
         Section("commands", "The exact commands", "Each run alone; the study's own command runs them all.", commands)],
         "en")
