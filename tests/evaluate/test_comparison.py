@@ -14,7 +14,7 @@ from pellucid.data.tokenizers.build import train_tokenizers
 from pellucid.errors import ConfigError
 from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, incomparable
 from pellucid.evaluate.comparison_page import as_markdown
-from pellucid.evaluate.comparison_text import table
+from pellucid.evaluate.comparison_text import by_length_of, table
 from pellucid.evaluate.holm import holm
 from pellucid.evaluate.per_character import (
     per_character_statistics,
@@ -238,3 +238,4 @@ def test_readers_that_are_scored_by_two_definitions_are_not_compared() -> None:
         rows, details = compared(*(reader(name, language) for name, language in zip("ab", languages, strict=True)))
         assert {row["score"] for row in rows} == scores
         assert ("SQuAD" in " ".join(details[0]["notes"])) == (not scores)
+        assert by_length_of(details[0]) == "f1 by length of the question"

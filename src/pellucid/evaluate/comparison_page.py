@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from pellucid.evaluate.comparison_text import examples_of, signed
+from pellucid.evaluate.comparison_text import by_length_of, examples_of, signed
 
 
 def as_markdown(report: dict[str, Any]) -> str:
@@ -26,7 +26,7 @@ def as_markdown(report: dict[str, Any]) -> str:
                   "|---|---|---|---|---|---|"]
         lines += [_row(row) for row in report["comparison"] if (row["a"], row["b"]) == (a, b)]
         lines += [text for note in detail["notes"] for text in ("", _escaped(note) + ".")]
-        for title, key in ((f"{detail['score']} by length of the source", "by_length"),
+        for title, key in ((by_length_of(detail), "by_length"),
                            (f"F₁ of words, by how often they are in {detail.get('frequency_in')}", "by_frequency")):
             if detail.get(key):
                 lines += ["", f"### {title}", "", "| group | n | a | b | a − b | interval |",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from string import ascii_lowercase
 from typing import Any
 
+from pellucid.evaluate.reading import OF_READERS, OPEN
 from pellucid.evaluate.translation import LOWERCASE
 from pellucid.language import fitted, shortened, so_many
 
@@ -48,6 +49,11 @@ def examples_of(run: Report) -> str:
     """``24 examples``; where some share their source, ``24 examples of 12 sources``."""
     sources = f" of {so_many(run['sources'], 'source')}" if run["sources"] < run["n"] else ""
     return so_many(run["n"], "example") + sources
+
+
+def by_length_of(detail: dict[str, Any]) -> str:
+    """The title of the groups by length: readers' are of the questions, which share their passage."""
+    return f"{detail['score']} by length of the {'question' if detail['score'] in (*OF_READERS, *OPEN) else 'source'}"
 
 
 def keys_of(report: Report, width: int) -> Iterator[str]:
@@ -137,7 +143,7 @@ def compared(detail: dict[str, Any], rows: Sequence[dict[str, Any]], width: int)
                       width)
     yield from _wrapped(COLUMNS, width)
     yield from (line for note in detail["notes"] for line in _wrapped(note, width))
-    for title, key in ((f"{detail['score']} by length", "by_length"), ("F1 of words", "by_frequency")):
+    for title, key in ((by_length_of(detail), "by_length"), ("F1 of words", "by_frequency")):
         if detail.get(key):
             where = f", by how often in {detail['frequency_in']}" if key == "by_frequency" else ""
             yield ""
