@@ -191,6 +191,7 @@ def test_two_seeds_name_no_interaction_that_no_score_could_show(study: Make) -> 
     rows = {cell.label: tuple(2.3 * np.exp(random.normal(0, 0.05, 2))) for cell in cells_of(made)}
     caution, first, *_ = said(made, grid(made, "validation.loss", rows))
     assert caution.startswith("There are two seeds")
+    assert "false alarms" in caution
     assert "no interaction was found; one of −2.2555 nats would have been found" in first
 
 
