@@ -240,7 +240,7 @@ def read_json(path: Path, fix: str = "copy it again") -> Any:
         CheckpointError: missing, no permission, no plain file (which may never end), or no JSON.
     """
     try:
-        if path.exists() and not path.is_file():
+        if not path.is_file() and path.exists():
             raise ValueError("it is no plain file")
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:

@@ -231,7 +231,7 @@ def test_training_with_and_without_the_flow(steps: list[int]) -> None:
 
 
 def test_scores_of_validations_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loss, and each score whatever its name: accuracy, BLEU, exact matches."""
+    """The loss, and each score whatever its name: accuracy, BLEU, exact matches. Equal ones do not hide each other."""
     figures: list[Any] = []
     monkeypatch.setattr("pellucid.inspection.curves.as_png", figures.append)
     scores = [{"accuracy": 50.0, "macro_f1": 40.0}, {"accuracy": 75.0, "macro_f1": 60.0}]
@@ -241,6 +241,9 @@ def test_scores_of_validations_are_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
     drawn = {line.get_label(): line.get_ydata().tolist() for axes in figures[0].axes for line in axes.get_lines()}
     assert drawn["accuracy"] == [50.0, 75.0]
     assert drawn["macro-F1"] == [40.0, 60.0]
+    below, above = figures[0].axes[1].get_lines()
+    assert below.get_linewidth() > above.get_linewidth() == figures[0].axes[0].get_lines()[0].get_linewidth()
+    assert below.get_markersize() > above.get_markersize()
     training_curves([event(1), event(2)], "nats")
     assert len(figures[1].axes) == len(figures[0].axes) - 1
 

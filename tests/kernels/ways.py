@@ -45,8 +45,7 @@ class Way:
         compiler: its command.
         runner: the command that runs what is compiled, if this processor does not.
         driver: what it is told, see driver.cpp: emulators and the sanitizer of threads know no threads in a fork.
-        searches: whether whole searches are run, too: in the slowest emulator not, where the same kernels run natively;
-            nor where bytes are multiplied as on the level above, and bf16 as on the one below.
+        searches: whether whole searches are run, too: in the slowest emulator not, where the same kernels run natively.
     """
 
     level: str
@@ -102,17 +101,14 @@ DECLARED = "".join(f"FUNCTION({name}, {', '.join(TYPES[each] for each in types)}
 CLANG = "clang++-19"
 ARM = "aarch64-linux-gnu-g++"
 QEMU = "qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu"
-WAYS = {
-    "avx512-vnni": Way("avx512-vnni", "g++", searches=False),
-    "avx512": Way("avx512", "g++"),
-    "avx2-vnni": Way("avx2-vnni", "g++"),
+WAYS = {name: Way(name, "g++") for name in ("avx512-vnni", "avx512", "avx2-vnni")} | {
     "avx512-bf16 clang": Way("avx512-bf16", CLANG),
     "avx2 clang": Way("avx2", CLANG),
     "addresses": Way("avx512-bf16", ADDRESSES, driver="2 4 128"),
     "threads": Way("avx2", THREADS, driver="2 5 0"),
     "avx2 haswell": Way("avx2", "g++", "qemu-x86_64 -cpu Haswell", "1 2 0", searches=False),
     "neon": Way("neon", ARM, f"{QEMU} cortex-a53", "1 2 0"),
-    "neon-dotprod": Way("neon-dotprod", ARM, f"{QEMU} cortex-a76", "1 2 0", searches=False),
+    "neon-dotprod": Way("neon-dotprod", ARM, f"{QEMU} cortex-a76", "1 2 0"),
     "neon-bf16": Way("neon-bf16", ARM, f"{QEMU} max", "1 2 0")}
 
 

@@ -12,7 +12,7 @@ from pellucid.data.sample import corpus_of
 from pellucid.errors import ConfigError
 from pellucid.plan.budget import Machine
 from pellucid.plan.gpus import GPUS, find_gpu
-from pellucid.plan.memory import count_operations
+from pellucid.plan.memory import rehearse_operations
 from pellucid.plan.pace import Pace, gpu_pace, line
 from pellucid.plan.ranks import Asked, Ranks, completed, exchange_seconds, plan_ranks, replay, update_of
 from pellucid.plan.traffic import Traffic
@@ -89,7 +89,7 @@ def test_a_gpu_by_its_data_sheet() -> None:
                      train=TrainConfig(optimizer="muon"))
     found = gpu_pace(GPUS["A100"], muon, workload, 10**9)
     assert found.place == narrow.place  # whose products are its own
-    products = count_operations(muon, workload).step / (GPUS["A100"].flops * 0.2)
+    products = rehearse_operations(muon, workload).step / (GPUS["A100"].flops * 0.2)
     assert found.step == pytest.approx(narrow.step + products)
 
 

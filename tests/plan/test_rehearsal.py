@@ -17,10 +17,10 @@ from pellucid.kernels.compiled import use_kernels
 from pellucid.plan.learner import blank, learner_of, model_of
 from pellucid.plan.memory import (
     Operations,
-    count_operations,
     largest_shapes,
     rehearse_average,
     rehearse_decoding,
+    rehearse_operations,
     rehearse_updates,
 )
 from pellucid.plan.rehearsal import rehearsal
@@ -140,7 +140,7 @@ def test_operations_by_hand() -> None:
     d, f, length = SMALL.d_model, SMALL.d_ff, 15
     layer = 2 * length * (d * 3 * d + d * d + 2 * d * f) + 2 * 2 * length * length * d
     head = 2 * (d * d + d * 3)
-    token, step = count_operations(config, workload(classes=3))
+    token, step = rehearse_operations(config, workload(classes=3))
     assert token * (length + 1) == pytest.approx(3 * (layer + head), rel=0.01)  # the label is a token
     assert step == 0
 
@@ -152,12 +152,12 @@ def test_operations_are_those_that_torch_counts() -> None:
             learner = learner_of(config, model_of(config, workload()), [blank(shape)], "bf16")
             with FlopCounterMode(display=False) as counted:
                 update(learner)
-        assert count_operations(config, workload()).of_update(2 * 30) == counted.get_total_flops()
+        assert rehearse_operations(config, workload()).of_update(2 * 30) == counted.get_total_flops()
 
 
 def test_a_step_of_muon_is_counted_once_an_update() -> None:
     """Five times X Xᵀ, its square, and their product with X, for each matrix of a layer; of the tokens, the rest."""
-    muon, adam = (count_operations(config_of({"optimizer": name}, classes=3, encoder_layers=1), workload(classes=3))
+    muon, adam = (rehearse_operations(config_of({"optimizer": name}, classes=3, encoder_layers=1), workload(classes=3))
                   for name in ("muon", "adamw"))
     d, f = SMALL.d_model, SMALL.d_ff
     square, wide = 2 * (3 * d**3), 2 * (2 * d * d * f + d**3)

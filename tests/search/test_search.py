@@ -188,17 +188,8 @@ def test_options_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None
         SearchOptions(**wrong)
 
 
-@pytest.mark.parametrize(
-    "right",
-    [
-        {"length_penalty": -5.0},
-        {"length_penalty": 5.0},
-        {"min_length": 255},
-        {"n_best": 4},
-        {"n_best": 9, "sample": True},
-        {"top_p": 1.0},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("right", [
+    {"length_penalty": -5.0}, {"length_penalty": 5.0}, {"min_length": 255}, {"n_best": 4}, {"top_p": 1.0},
+    {"n_best": 9, "sample": True}], ids=str)
 def test_the_ends_of_a_range_belong_to_it(right: dict[str, Any]) -> None:
     assert right.items() <= vars(SearchOptions(**right)).items()

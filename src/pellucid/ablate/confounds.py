@@ -10,7 +10,8 @@ from pellucid.ablate.study import Study
 from pellucid.config.mapping import to_mapping
 from pellucid.errors import CheckpointError, UserError
 from pellucid.files import read_json, write_json
-from pellucid.plan.memory import count_operations as operations_in
+from pellucid.plan.memory import rehearse_operations
+from pellucid.plan.plan import updates_of
 from pellucid.plan.workload import Workload, workload_of
 from pellucid.runs.format import AVERAGE, STARTED
 
@@ -36,8 +37,8 @@ def count_operations(study: Study, cells: Sequence[Cell], out: Path, say: Callab
         try:
             if data not in workloads:
                 workloads[data] = workload_of(cell.config, say)
-            tokens = workloads[data].tokens_per_update(cell.config)
-            kept[key] = operations_in(cell.config, workloads[data]).of_update(tokens) / tokens
+            tokens = updates_of(cell.config, workloads[data]).tokens
+            kept[key] = rehearse_operations(cell.config, workloads[data]).of_update(tokens) / tokens
         except UserError:
             continue
         write_json(out / _COUNTED, kept)

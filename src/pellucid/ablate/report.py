@@ -86,7 +86,7 @@ def _facts(study: Study, runs: Sequence[Run], command: str) -> list[tuple[str, s
 
 def _made_with(planned: Planned, outcome: Outcome) -> str:
     """Versions and the machine, as far as the run's folder still tells."""
-    threads = f"{outcome.threads} thread{'s' * (outcome.threads != 1)} a run"
+    threads = f"{so_many(outcome.threads, 'thread')} a run"
     path = planned.folder / ENVIRONMENT
     if not path.exists():
         return f"{threads}, in a folder that is gone"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pellucid.cli.sizes import in_words
+from pellucid.language import so_many
 
 if TYPE_CHECKING:
     from pellucid.plan.ranks import Ranks
@@ -50,7 +51,7 @@ def _measured(ranks: Ranks, row: Row, titled: Said) -> Iterator[str]:
     pace = ranks.pace
     if pace is None or not pace.ranks:
         return
-    yield titled(f"Measured here, {pace.ranks} rank{'s' * (pace.ranks > 1)} of one thread at once")
+    yield titled(f"Measured here, {so_many(pace.ranks, 'rank')} of one thread at once")
     mean = pace.batch + pace.place * ranks.tokens / ranks.accumulate
     yield row("a micro-batch", f"{mean:.3g} s")
     yield row("an optimizer's step", f"{pace.step:.3g} s")

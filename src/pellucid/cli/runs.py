@@ -11,6 +11,7 @@ from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
 from pellucid.cli.sizes import on_disk
 from pellucid.errors import ConfigError
+from pellucid.language import so_many
 
 if TYPE_CHECKING:
     from pellucid.runs.care import Listed
@@ -81,7 +82,7 @@ def _table(listed: Sequence["Listed"], folder: Path) -> Iterator[str]:
         yield "  ".join(cell.rjust(width) if i in (3, 5) else cell.ljust(width)
                         for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
     yield from (f"{one.run}: {one.why}" for one in listed if one.why)
-    yield f"{len(listed)} run{'s' * (len(listed) != 1)}, {on_disk(sum(one.bytes for one in listed))}"
+    yield f"{so_many(len(listed), 'run')}, {on_disk(sum(one.bytes for one in listed))}"
 
 
 def _cache() -> dict[str, Any]:

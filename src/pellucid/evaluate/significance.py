@@ -247,12 +247,12 @@ def difference_interval(a: SentenceStatistics, b: SentenceStatistics) -> Bounds:
     few sources differ that no exact test could reject it (`least_p`), 0 is in the interval.
     """
     _check_paired(a, b, ("a", "b"))
-    low, high = _interval_of_difference(a, b)
-    return (min(low, 0.0), max(high, 0.0)) if least_p(_differing(a, b)) > 1 - CONFIDENCE else (low, high)
-
-
-def _interval_of_difference(a: SentenceStatistics, b: SentenceStatistics) -> Bounds:
     differ = _differing(a, b)
+    low, high = _interval_of_difference(a, b, differ)
+    return (min(low, 0.0), max(high, 0.0)) if least_p(differ) > 1 - CONFIDENCE else (low, high)
+
+
+def _interval_of_difference(a: SentenceStatistics, b: SentenceStatistics, differ: int) -> Bounds:
     if a.interval is share_interval or (not differ and not a.is_likelihood):
         apart = a.statistics[:, 0] - b.statistics[:, 0]
         rows = np.stack([apart > 0, apart < 0, np.ones_like(apart)], axis=1)

@@ -68,8 +68,8 @@ def training_curves(events: Events, unit: str) -> bytes:
         axes["loss"].set(title=drawn("Loss"), ylabel=drawn(unit))
         axes["loss"].legend()
         for i, (name, points) in enumerate(scored.items(), start=1):
-            width = 1.6 + 1.2 * (len(scored) - i)  # so that of equal ones all are seen
-            _draw(axes["scores"], points, _NAMES.get(name) or drawn(name), i, width)
+            wider = 1.2 * (len(scored) - i)  # so that of equal ones all are seen
+            _draw(axes["scores"], points, _NAMES.get(name) or drawn(name), i, wider)
         if scored:
             axes["scores"].set(title=drawn("Validation scores"), ylabel="%")
             axes["scores"].legend()
@@ -102,10 +102,11 @@ def _count_whole(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
 
 
-def _draw(axes: Axes, points: Line, label: str, i: int, width: float = 1.6) -> None:
+def _draw(axes: Axes, points: Line, label: str, i: int, wider: float = 0.0) -> None:
     colour, dash = line_of(i)
-    axes.plot([x for x, _ in points], [y for _, y in points], color=colour, linestyle=dash, label=label,
-              linewidth=width, marker="o" if len(points) <= 30 else "", markersize=2.5 * width)
+    (one,) = axes.plot([x for x, _ in points], [y for _, y in points], color=colour, linestyle=dash, label=label,
+                       marker="o" if len(points) <= 30 else "", markersize=4 + 2 * wider)
+    one.set_linewidth(one.get_linewidth() + wider)
 
 
 def flow_points(events: Events, key: str) -> Points:

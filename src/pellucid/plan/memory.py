@@ -182,7 +182,7 @@ class Operations(NamedTuple):
         return self.token * tokens + self.step
 
 
-def count_operations(config: RunConfig, workload: Workload) -> Operations:
+def rehearse_operations(config: RunConfig, workload: Workload) -> Operations:
     """Those of an update, counted in the plain equations, where attention computes what a mask hides as well."""
     corpus = workload.examples.in_epoch(0)
     shape = Shape(2, round(float(corpus.source.lengths.mean())), round(float(corpus.target.lengths.mean())))

@@ -20,7 +20,7 @@ from pellucid.errors import UserError
 from pellucid.plan.calibration import SECONDS
 from pellucid.plan.gpus import GPU
 from pellucid.plan.learner import Given, learner_of, model_of
-from pellucid.plan.memory import count_launches, count_operations, largest_shapes
+from pellucid.plan.memory import count_launches, largest_shapes, rehearse_operations
 from pellucid.plan.traffic import BUCKET
 from pellucid.plan.workload import Workload, shapes_of
 from pellucid.train.optimizer import clip_gradients
@@ -65,7 +65,7 @@ def gpu_pace(gpu: GPU, config: RunConfig, workload: Workload, parameters: int) -
     Args:
         parameters: that the optimizer of a rank has.
     """
-    operations, a_second = count_operations(config, workload), peak_of(gpu, config) * mfu_of(config)
+    operations, a_second = rehearse_operations(config, workload), peak_of(gpu, config) * mfu_of(config)
     shape = largest_shapes(shapes_of(workload.epoch(config)), (1, 1))[0]
     launches = count_launches(config, workload, shape)
     step = _STEP_BYTES * parameters / gpu.bandwidth + operations.step / a_second

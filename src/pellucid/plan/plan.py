@@ -14,7 +14,7 @@ from pellucid.plan.budget import Budget, Machine, decoding, look_at_machine, tra
 from pellucid.plan.calibration import Speed, measure
 from pellucid.plan.fit import Fit, largest_batch
 from pellucid.plan.learner import model_of
-from pellucid.plan.memory import Operations, count_operations
+from pellucid.plan.memory import Operations, rehearse_operations
 from pellucid.plan.ranks import Asked, Ranks, completed, plan_ranks
 from pellucid.plan.ranks import as_json as ranks_as_json
 from pellucid.plan.rehearsal import Holdings, rehearsal
@@ -114,7 +114,7 @@ def plan(config: RunConfig, memory: int | None, calibrate: bool, say: Callable[[
     fit = None if memory is None else largest_batch(config, workload, machine, memory, say)
     ranks = None if world is None else plan_ranks(config, workload, machine, world, calibrate, say)
     disk = disk_of(config, workload, sum(p.parameters for p in parts), trained.holdings["optimizer"])
-    return Plan(config, machine, parts, updates, count_operations(config, workload), trained,
+    return Plan(config, machine, parts, updates, rehearse_operations(config, workload), trained,
                 decoding(config, workload, machine), _with_process(workload.tokenizer, machine), disk,
                 measure(config, workload, machine.precision, say) if calibrate else None, fit,
                 assumptions, ranks)
@@ -126,8 +126,9 @@ def _with_process(held: Holdings, machine: Machine) -> Holdings:
 
 def updates_of(config: RunConfig, workload: Workload) -> Updates:
     """Counts, as training does."""
-    train, scale = config.train, workload.scale()
-    batches, tokens = workload.batches(config).per_epoch, workload.tokens_per_update(config)
+    train, corpus, scale = config.train, workload.examples.in_epoch(0), workload.scale()
+    batches = workload.batches(config).per_epoch
+    tokens = float(corpus.source.lengths.sum() + corpus.target.lengths.sum()) / batches * train.accumulate
     if scale is None:
         return Updates(None, None if train.epochs else train.steps, tokens)
     per_epoch = batches * scale / train.accumulate

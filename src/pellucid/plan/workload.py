@@ -90,12 +90,6 @@ class Workload:
                           for side in (known.source, known.target))
         return Corpus(source, target, known.report)
 
-    def tokens_per_update(self, config: RunConfig) -> float:
-        """Source and target tokens of an update, padding not counted."""
-        known = self.examples.in_epoch(0)
-        tokens = float(known.source.lengths.sum() + known.target.lengths.sum())
-        return tokens / self.batches(config).per_epoch * config.train.accumulate
-
     def scale(self) -> float | None:
         """How many times the examples that are known go into an epoch."""
         return None if self.count is None else self.count / len(self.examples.in_epoch(0))
