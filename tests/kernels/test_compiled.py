@@ -3,6 +3,7 @@ where there are none; so there must be some wherever they can be made."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import shutil
@@ -17,6 +18,7 @@ import torch
 from tests.conftest import load_kernels
 
 from pellucid import cache
+from pellucid.cache import cache_folder
 from pellucid.errors import PellucidWarning
 from pellucid.kernels import calls, levels
 from pellucid.kernels.compiled import NAMES, Library, find_library, use_kernels
@@ -144,6 +146,26 @@ def test_what_was_compiled_once_is_taken_the_next_time(compiler: Compiler) -> No
     assert isinstance(second, Library)
     assert compiler.runs == 1
     assert first.name == second.name
+
+
+def test_of_processes_that_begin_together_one_compiles(compiler: Compiler) -> None:
+    compiler.script.write_text("case $* in *-shared*) sleep 0.3;; esac\n" + compiler.script.read_text())
+    begun = []
+    for _ in range(3):
+        begun.append(os.fork())
+        if not begun[-1]:
+            os._exit(0 if isinstance(find_anew(), Library) else 1)
+    assert [os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in begun] == [0, 0, 0]
+    assert compiler.runs == 1
+
+
+def test_a_process_that_holds_the_others_up_is_not_waited_for_without_end(compiler: Compiler,
+                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.kernels.compiled._PATIENCE", 0.2)
+    handle = os.open(cache_folder("kernels"), os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    assert isinstance(find_anew(), Library)
+    os.close(handle)
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data + b"0",

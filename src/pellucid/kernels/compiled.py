@@ -6,6 +6,7 @@ Imports no torch, so that decoding can do without (see engine/frozen.py).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_double, c_float, c_int64, c_uint32, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import torch
 
 _AN_HOUR = 3600.0  # seconds for which a compiler that failed is not asked again
+_PATIENCE = 120.0  # seconds for which another process's compiler is waited for
 _FOLDER = Path(__file__).parent
 SHIPPED = _FOLDER / "shipped"  # what a wheel brings: a file for each level
 _SOURCES, _HEADERS = sorted(_FOLDER.glob("*.cpp")), sorted(_FOLDER.glob("*.h"))
@@ -216,22 +218,51 @@ def _compiled(level: Level, compiler: tuple[str, ...], cache: Path) -> Library:
     parts = [sources_sha256(), level.name, *_FLAGS, *level.flags, *compiler]
     key = hashlib.sha256("\0".join(parts).encode() + version).hexdigest()[:32]
     path = cache / f"{key}.so"
-    digest = sha256(path) if is_own(path) else None
-    failed = path.with_suffix(".failed")
-    if digest is None or digest != _digest_beside(path):
-        if failed.exists() and time.time() - failed.stat().st_mtime < _AN_HOUR:
-            raise UserError(failed.read_text(errors="replace"))
-        with tempfile.TemporaryDirectory() as folder:
-            fresh = Path(folder) / "kernels.so"
-            try:
-                compile_kernels(level, compiler, fresh)
-            except subprocess.CalledProcessError as error:  # and would do so in each process
-                write_text(failed, _words(error))
-                raise
-            digest = sha256(fresh)
-            write_bytes(path, fresh.read_bytes())
-        write_text(path.with_suffix(".sha256"), digest)
+    if (digest := _whole(path)) is None:
+        with _alone(cache):
+            digest = _whole(path) or _compile_into(path, level, compiler)  # by another process meanwhile
     return Library(path, digest, level)
+
+
+def _whole(path: Path) -> str | None:
+    """The digest of a file as it was written; None of any other."""
+    digest = sha256(path) if is_own(path) else None
+    return digest if digest == _digest_beside(path) else None
+
+
+def _compile_into(path: Path, level: Level, compiler: tuple[str, ...]) -> str:
+    failed = path.with_suffix(".failed")
+    if failed.exists() and time.time() - failed.stat().st_mtime < _AN_HOUR:
+        raise UserError(failed.read_text(errors="replace"))
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder) / "kernels.so"
+        try:
+            compile_kernels(level, compiler, fresh)
+        except subprocess.CalledProcessError as error:  # and would do so in each process
+            write_text(failed, _words(error))
+            raise
+        digest = sha256(fresh)
+        write_bytes(path, fresh.read_bytes())
+    write_text(path.with_suffix(".sha256"), digest)
+    return digest
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Of processes that begin together, such as ranks, one compiles, and the others find it. Where locks are not to be
+    had, or one waits for too long, each makes the same file for itself."""
+    import fcntl
+
+    until = time.monotonic() + _PATIENCE
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            stack.callback(os.close, handle := os.open(folder, os.O_RDONLY | os.O_CLOEXEC))
+            while time.monotonic() < until:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                time.sleep(0.05)
+        yield
 
 
 def _digest_beside(path: Path) -> str | None:

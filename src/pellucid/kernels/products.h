@@ -194,15 +194,18 @@ static __attribute__((noinline)) void activate_each(Lanes *x, i64 count, i64 act
     for (i64 r = 0; r < count; r++) x[r] = activate(x[r], activation);
 }
 
-// The sums of N rows and a register of columns (or `count`, the last): biased, activated, into `to`, or added to
-// `alpha` times what is there.
+// The sums of N rows and a register of columns (or `count`, the last) get the bias.
+template <i64 N> static ALWAYS_INLINE void add_bias(Lanes (&x)[N], const Operation &o, i64 column, i64 count) {
+    const Lanes bias = o.bias ? read_some(o.bias + column, count) : Lanes{};
+    for (i64 r = 0; r < N; r++) x[r] += bias;
+}
+
+// Then they are activated, into `to`, or added to `alpha` times what is there.
 template <class Out, i64 KIND, i64 N>
 static ALWAYS_INLINE void put_products(Lanes (&x)[N], const Operation &o, i64 column, i64 count, Out *to) {
-    const Lanes bias = o.bias ? read_some(o.bias + column, count) : Lanes{};
     const i64 apart = stride(o.to, o.outer), activation = o.activation;
     const float alpha = o.alpha;
     to += column;
-    for (i64 r = 0; r < N; r++) x[r] += bias;
     if (KIND != ADD_PRODUCT && activation != LINEAR && activation != RELU) {
         Lanes y[N];  // x stays in registers
         for (i64 r = 0; r < N; r++) y[r] = x[r];
@@ -217,15 +220,28 @@ static ALWAYS_INLINE void put_products(Lanes (&x)[N], const Operation &o, i64 co
     }
 }
 
-// The same for C registers from the column `first` on, or as many of them as there are.
+// Apart from the tiles, for the few columns behind the last whole tile.
+template <class Out, i64 KIND, i64 N>
+static __attribute__((noinline)) void put_rest(Lanes (&x)[N], const Operation &o, i64 column, i64 count, Out *to) {
+    put_products<Out, KIND>(x, o, column, count, to);
+}
+
+// Both for C registers from the column `first` on, or as many of them as there are.
 template <class Out, i64 KIND, i64 C, i64 N>
 static ALWAYS_INLINE void put_panels(Lanes (&x)[C][N], const Operation &o, i64 first, Out *to) {
     if (first + C * LANES <= o.outer) {
 #pragma GCC unroll 4
-        for (i64 c = 0; c < C; c++) put_products<Out, KIND>(x[c], o, first + LANES * c, LANES, to);
+        for (i64 c = 0; c < C; c++) {
+            add_bias(x[c], o, first + LANES * c, LANES);
+            put_products<Out, KIND>(x[c], o, first + LANES * c, LANES, to);
+        }
     } else {
-        for (i64 c = 0; first + LANES * c < o.outer; c++)
-            put_products<Out, KIND>(x[c], o, first + LANES * c, o.outer - first - LANES * c, to);
+        for (i64 c = 0; first + LANES * c < o.outer; c++) {
+            Lanes y[N];
+            for (i64 r = 0; r < N; r++) y[r] = x[c][r];
+            add_bias(y, o, first + LANES * c, o.outer - first - LANES * c);
+            put_rest<Out, KIND>(y, o, first + LANES * c, o.outer - first - LANES * c, to);
+        }
     }
 }
 
@@ -261,8 +277,9 @@ static void tile(const Operation &o, const Execution &e, const Quantum *a, const
     put_panels<Out, KIND>(x, o, first, to);
 }
 
-// Rows `row` to `end` - 1 times C registers of columns, N rows at once, then the rest. The first tiles fetch the panels
-// that come next: few rows would wait for those almost as long as they compute with them.
+// Rows `row` to `end` - 1 times C registers of columns, N rows at once, then the rest: one by one where the columns are
+// a rest, too, for each tile takes its time to compile. The first tiles fetch the panels that come next: few rows would
+// wait for those almost as long as they compute with them.
 template <class A, class W, class Out, i64 KIND, i64 C, i64 N = TILE>
 static void multiply_rows(const Operation &o, const Execution &e, i64 row, i64 end, i64 first, Out *to) {
     const i64 apart = stride(o.from, o.inner), to_apart = stride(o.to, o.outer);
@@ -271,7 +288,7 @@ static void multiply_rows(const Operation &o, const Execution &e, i64 row, i64 e
     const i64 size = C * LANES * o.inner * sizeof(W), fetched = size * LINE / (C * LANES * 4);  // by one tile
     for (i64 at = size; row + N <= end; row += N, from += N * apart, to += N * to_apart, at += fetched)
         tile<Out, KIND, C, N>(o, e, from, panels, row, first, (const char *)panels + (at < 2 * size ? at : 0), to);
-    if constexpr (N > 1) multiply_rows<A, W, Out, KIND, C, N - 1>(o, e, row, end, first, to);
+    if constexpr (N > 1) multiply_rows<A, W, Out, KIND, C, C == WIDE * VECTORS ? N - 1 : 1>(o, e, row, end, first, to);
 }
 
 // The same for WIDE panels, or as many of them as there are; `to` is where the first row goes.
