@@ -26,6 +26,7 @@ from torch.nn.utils import prune
 from pellucid.config import DecodeConfig, ModelConfig
 from pellucid.engine.engines import Engines
 from pellucid.engine.obstacle import obstacle
+from pellucid.engine.snapshot import Snapshot
 from pellucid.model.build import build
 from pellucid.model.transformer import Transformer
 from pellucid.nn.embeddings import OutputBias
@@ -204,3 +205,20 @@ def test_what_it_knows_is_none(change: str) -> None:
     model = made()
     SERVED[change](model)
     assert obstacle(model) is None
+
+
+@pytest.mark.parametrize("change", [
+    put("", "output", lambda model: model.source_embedding),
+    lambda model: setattr(model.decoder, "layers", nn.ModuleList(model.decoder.layers[n] for n in (0, 1, 1))),
+    put("", "notes", lambda model: np.ones(3)),
+    lambda model: model.to("meta")],
+    ids=["the same module elsewhere", "the same layer elsewhere", "array", "device"])
+def test_a_change_that_no_weight_and_no_setting_shows_is_noticed(change: Change) -> None:
+    config = ModelConfig(d_model=D, n_heads=2, d_ff=64, encoder_layers=1, decoder_layers=2)
+    model = build(config, V, V, shared=False)
+    model.decoder.layers.append(model.decoder.layers[0])
+    model.notes = np.zeros(3)  # type: ignore[assignment]  # of somebody's own
+    before = Snapshot(model)
+    assert before.shows(model)
+    change(model)
+    assert not before.shows(model)

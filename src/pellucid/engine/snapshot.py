@@ -20,19 +20,30 @@ class Snapshot:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._parts = _parts(model)
+        self._rest = _parts(model), _places(model)
         self._weights = {name: bits.clone() for name, bits in _weights(model)}
 
     def shows(self, model: nn.Module) -> bool:
         """Whether nothing has changed since."""
-        weights = dict(_weights(model))
-        return _parts(model) == self._parts and weights.keys() == self._weights.keys() and all(
-            torch.equal(bits, self._weights[name]) for name, bits in weights.items())
+        try:
+            if (_parts(model), _places(model)) != self._rest:
+                return False
+        except ValueError:  # what somebody has put there need not be true or false, as an array
+            return False
+        return all(torch.equal(bits, self._weights[name]) for name, bits in _weights(model))
 
 
 def _weights(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """Each once, under its first name."""
     named = [*model.named_parameters(), *model.named_buffers()]
     return [(name, weight.detach().view(_BITS[weight.element_size()])) for name, weight in named]
+
+
+def _places(model: nn.Module) -> list[tuple[str, str, torch.device]]:
+    """The names of each weight, the first that it has, and where it lies: which are one and the same."""
+    named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    first = dict[int, str]()
+    return [(name, first.setdefault(id(weight), name), weight.device) for name, weight in named]
 
 
 def _parts(model: nn.Module) -> list[tuple[str, type[nn.Module], dict[str, Any]]]:
