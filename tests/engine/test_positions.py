@@ -77,6 +77,17 @@ def test_what_was_decoded_before_changes_no_bit(parts: dict[str, Any], precision
     assert frozen.search(ids[real].numpy(), real.sum(1).numpy(), short, SPECIALS) == before
 
 
+@pytest.mark.parametrize("parts", PLACED[:-2], ids=name_of)
+def test_a_sentence_beside_a_longer_one_has_the_same_bits(parts: dict[str, Any]) -> None:
+    """The longer one has larger tables made: no table ends otherwise than it goes on."""
+    model, options = made(**parts), SearchOptions(beam_size=1, max_length=LEAST, min_length=LEAST - 1)
+    ids = torch.randint(4, V, (1, LEAST), generator=torch.Generator().manual_seed(4))
+    alone, longer = Engine(model, "fp32"), Engine(model, "fp32")
+    longer.frozen(LEAST + 1, LEAST + 1)
+    of_it = ids, torch.ones(1, LEAST, dtype=torch.bool)
+    assert in_one_call(longer, of_it, options) == in_one_call(alone, of_it, options)
+
+
 @pytest.mark.parametrize("window", [0, 1, 3])
 def test_nobody_sees_beyond_a_window(window: int) -> None:
     """Logits after the last of ten tokens depend on a token as far as the two layers' windows reach, and no further."""

@@ -3,6 +3,9 @@
 A table is made for so many positions, by the very doors of the position (nn/positional_encoding.py), and anew where
 more are needed. A table by distance has a column for each distance (the key's position - the query's), beginning with
 1 - positions; where nobody looks ahead, 0 is the last of them.
+
+A column has the same bits in every table. The last ones of a product may be rounded otherwise than those before them:
+so there are always some behind those that are asked for, and they are cut off.
 """
 
 import copy
@@ -40,10 +43,9 @@ def biases(position: Position, heads: int, width: int, looks_ahead: bool) -> Tab
     nothing = torch.zeros(1, heads, 1, width, dtype=torch.float32)
 
     def of(positions: int) -> Tensor:
-        keys = torch.arange(_columns(positions, looks_ahead))
-        bias = position.bias(nothing, torch.tensor([positions - 1]), keys)
+        bias = position.bias(nothing, torch.tensor([positions - 1]), torch.arange(2 * positions))
         assert bias is not None
-        return bias[0, :, 0] * math.sqrt(width)
+        return bias[0, :, 0, : _columns(positions, looks_ahead)] * math.sqrt(width)
 
     return of if position.door == "bias" else None
 
@@ -56,9 +58,9 @@ def keys_by_distance(position: Position, dtype: torch.dtype, looks_ahead: bool) 
     position = copy.deepcopy(position).float()
 
     def of(positions: int) -> Tensor:
-        behind = positions - 1 - torch.arange(_columns(positions, looks_ahead))
+        behind = positions - 1 - torch.arange(2 * positions)
         keys = position.projection(position.sinusoids.table(behind)).unflatten(1, (position.n_heads, -1))
-        return F.pad(keys, (0, -keys.shape[2] % LANES)).flatten(1).to(dtype)
+        return F.pad(keys, (0, -keys.shape[2] % LANES)).flatten(1)[: _columns(positions, looks_ahead)].to(dtype)
 
     return of
 
