@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -287,6 +289,25 @@ def test_batches_side_by_side_come_out_in_order() -> None:
     finally:
         torch.set_num_threads(before)
     assert together == [decode(rows) for rows in batches]
+
+
+def test_batches_side_by_side_take_one_thread_each_and_a_single_batch_all_of_them() -> None:
+    """And what fails ends the others: none begins that nobody will hear of."""
+    told, done, caller = list[int](), list[int](), threading.get_ident()
+
+    def failing(batch: int) -> int:
+        done.append(batch)
+        if batch == 1:
+            raise ValueError("no")
+        time.sleep(0.01)
+        return threading.get_ident()
+
+    assert list(each(lambda batch: threading.get_ident(), [1], 3, told.append)) == [caller]
+    assert not told
+    with pytest.raises(ValueError, match="no"):
+        list(each(failing, range(100), 2, told.append))
+    assert told == [1, 1]
+    assert len(done) < 50
 
 
 def test_the_engine_keeps_the_weights_it_was_made_with() -> None:

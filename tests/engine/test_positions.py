@@ -88,6 +88,16 @@ def test_a_sentence_beside_a_longer_one_has_the_same_bits(parts: dict[str, Any])
     assert in_one_call(longer, of_it, options) == in_one_call(alone, of_it, options)
 
 
+@pytest.mark.parametrize(("source", "target"), [(2 * LEAST, 5), (5, 2 * LEAST)])
+@pytest.mark.parametrize("position", RELATIVE)
+def test_tables_are_as_long_as_what_each_stack_reads(position: str, source: int, target: int) -> None:
+    model, options = made(position=position), SearchOptions(beam_size=1, max_length=target, min_length=target - 1)
+    ids = torch.randint(4, V, (1, source), generator=torch.Generator().manual_seed(4))
+    of_it = ids, torch.ones(1, source, dtype=torch.bool)
+    assert in_one_call(Engine(model, "fp32"), of_it, options) == search(Engine(model, "fp32"), of_it, 1, options,
+                                                                        SPECIALS)
+
+
 @pytest.mark.parametrize("window", [0, 1, 3])
 def test_nobody_sees_beyond_a_window(window: int) -> None:
     """Logits after the last of ten tokens depend on a token as far as the two layers' windows reach, and no further."""
