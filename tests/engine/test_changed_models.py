@@ -21,10 +21,12 @@ import torch.nn.functional as F
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.modules import module as modules
 from torch.nn.utils import prune
 
 from pellucid.config import DecodeConfig, ModelConfig
 from pellucid.engine.engines import Engines
+from pellucid.engine.frozen import Refusal
 from pellucid.engine.obstacle import obstacle
 from pellucid.engine.snapshot import Snapshot
 from pellucid.model.build import build
@@ -116,6 +118,11 @@ REFUSED: dict[str, Change] = {
     "adapter": put("encoder.layers.0", "feed_forward", lambda model: nn.Sequential(linear(D, D))),
     "wrong width": put(INNER, "outer", lambda model: linear(64, D // 2)),
     "wrong inner": put(INNER, "outer", lambda model: linear(48, D)),
+    "narrow key": put(ATTENTION, "key", lambda model: linear(D, D // 2)),
+    "narrow heads": put(ATTENTION, "output", lambda model: linear(D // 2, D)),
+    "short bias": put(INNER + ".inner", "bias", lambda model: drawn(32)),
+    "narrow source": lambda model: (setattr(model, "source_embedding", copy.deepcopy(model.source_embedding)),
+                                    setattr(model.source_embedding, "weight", drawn(V, D // 2))),
     "short gain": put("encoder.layers.0.residual_1.norm", "gain", lambda model: drawn(D - 1)),
     "narrow words": put("target_embedding", "weight", lambda model: drawn(V, D // 2)),
     "linear output": put("", "output", lambda model: nn.Linear(D, V)),
@@ -198,6 +205,15 @@ def test_what_the_engine_does_not_know_is_an_obstacle(change: str) -> None:
     assert obstacle(model) is None
     REFUSED[change](model)
     assert obstacle(model) is not None
+
+
+@pytest.mark.parametrize("register", [modules.register_module_forward_hook, modules.register_module_forward_pre_hook])
+def test_a_hook_on_all_modules_is_noticed_with_a_model_that_is_known(register: Callable[..., Any]) -> None:
+    model, engines = made(), Engines()
+    engine = engines.of(model, "fp32")
+    with register(lambda *arguments: None), pytest.raises(Refusal, match="all modules have a hook"):
+        engines.of(model, "fp32")
+    assert engines.of(model, "fp32") is engine
 
 
 @pytest.mark.parametrize("change", sorted(SERVED))

@@ -174,6 +174,7 @@ def put(place: str, name: str, value: Any) -> Callable[[Transformer], Any]:
     ({"position": "rotary"}, put(SELF, "n_heads", 4), "not made for these heads"),
     ({"position": "alibi"}, put(SELF, "n_heads", 4), "not made for these heads"),
     ({"position": "t5"}, put(SELF, "n_heads", 4), "not made for these heads"),
+    ({"position": "quadratic"}, put(SELF, "n_heads", 4), "not made for these heads"),
     ({"position": "transformer_xl"}, put(SELF, "n_heads", 4), "not made for these heads"),
     ({"position": "alibi"}, put(SELF + ".position", "slopes", (0.5,)), "not made for these heads"),
     ({"position": "t5"}, put(SELF + ".position", "buckets", 16), "not made for these heads"),
