@@ -150,6 +150,20 @@ def test_what_cannot_be_recorded_later_is_refused_and_plain_steps_go_on(monkeypa
     assert [one[0].tokens for one in found] == [one[0].tokens for one in plain]
 
 
+def test_what_is_kept_makes_room_for_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, options = GraphedStep(build(SMALL, 30, 30).eval(), "fp32", 1), SearchOptions(beam_size=1, max_length=3)
+
+    def recorded(*arguments: Any, make: Any = graphed_step.Recorded) -> Any:
+        if len(step._known) == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return make(*arguments)
+
+    monkeypatch.setattr(graphed_step, "Recorded", recorded)
+    for rows in (1, 2, 4, 4):
+        search(step, (torch.randint(4, 30, (rows, 7)), None), rows, options, Specials())
+    assert [sizes[0] for sizes in step._known] == [4]
+
+
 def test_who_decodes_takes_them_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     model, engines = build(SMALL, 30, 30).eval(), Engines(is_held=True)
     sources = [np.array([5, 6, 7], np.int32), np.array([8], np.int32)]

@@ -211,14 +211,21 @@ class GraphedStep:
         if sizes not in self._known:
             if len(self._known) == _MOST:
                 self._known.clear()
-            fault = ""
-            try:
-                self._known[sizes] = Recorded(self.model, like, *sizes, self._precision, self._record)
-            except RuntimeError as error:
-                fault = first_line(error)
-            if fault:  # here, where the memory of what failed is free again
+            fault = self._make(like, sizes)
+            if fault and self._known:  # whose memory may be what is missing, here or in the steps that go on without
+                self._known.clear()
+                fault = self._make(like, sizes)
+            if fault:
                 raise Refusal(f"a step cannot be recorded ({fault})")
         return self._known[sizes]
+
+    def _make(self, like: tuple[LayerCache, ...], sizes: tuple[int, int, int]) -> str:
+        """Records one of these sizes; why it could not be, told when the memory of what failed is free again."""
+        try:
+            self._known[sizes] = Recorded(self.model, like, *sizes, self._precision, self._record)
+        except RuntimeError as error:
+            return first_line(error)
+        return ""
 
 
 def against_recording(model: Transformer) -> str | None:
