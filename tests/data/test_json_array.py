@@ -62,16 +62,18 @@ def test_a_byte_that_is_no_text_is_placed(tmp_path: Path, monkeypatch: pytest.Mo
         assert caught.value.where == f"{path}:{line}"
 
 
-def test_a_value_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("text", "why"), [
+    ('[{"a": "' + "x" * 100_000, "Unterminated string"), ("[1" + "." * 100_000, "a comma or ] is wanted"),
+    ('["a"' + "-" * 100_000 + "]", "a comma or ] is wanted at line 1, column 5")])
+def test_a_value_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str,
+                                                      why: str) -> None:
     monkeypatch.setattr(json_array, "_BYTES_AT_ONCE", 100)
     monkeypatch.setattr(json_array, "MAX_LINE_BYTES", 1000)
-    with open(tmp_path / "a.json", "wb") as file:
-        file.write(b'[{"a": "' + b"x" * 100_000)
-        path = file.name
+    path = written(tmp_path / "a.json", text)
     seen: list[int] = []
     more = json_array._Window._more
     monkeypatch.setattr(json_array._Window, "_more", lambda self: seen.append(len(self.text)) or more(self))
-    with pytest.raises(DataError, match="Unterminated string"):
+    with pytest.raises(DataError, match=why):
         list(read_array(path))
     assert max(seen) <= 1200
 

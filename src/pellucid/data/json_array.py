@@ -118,7 +118,8 @@ class _Window:
         while True:
             try:
                 value, end = DECODER.raw_decode(self.text, self.at)
-                if self._ended or self.text[end : end + 3].strip(".eE+-"):  # else a number may go on behind the window
+                after = self.text[end : end + 3]
+                if self._ended or len(after) == 3 or after.strip(".eE+-"):  # else a number may go on behind the window
                     self.at = end
                     return value
                 self._more()
