@@ -326,6 +326,25 @@ def test_parquet_columns_are_checked(tmp_path: Path) -> None:
     assert "no column 3" in refused(tmp_path / "a.parquet", source_field=3).what
 
 
+def test_what_has_no_text_in_parquet_is_told_and_what_lies_beside_text_is_not_looked_at(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    far = pyarrow.array([2**30], pyarrow.date32())  # a day that Python has not
+    twice = pyarrow.StructArray.from_arrays([pyarrow.array([text]) for text in "abc"], ["x", "x", "y"])
+    beside = pyarrow.StructArray.from_arrays([pyarrow.array(["a"]), far, twice], ["text", "day", "more"])
+    path = parquet(tmp_path / "a.parquet", {"day": far, "more": twice, "row": beside, "target": ["b"]})
+    assert pairs_of(path, source_field="row.text") == [("a", "b")]
+    assert pairs_of(path, source_field="row.more.y") == [("c", "b")]
+    assert refused(path, source_field="day").what == "the field day is date32[day] where text is wanted"
+    assert "more is struct<" in refused(path, source_field="more").what
+
+
+def test_a_text_in_no_utf8_in_parquet_is_damage(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    wrong = pyarrow.StringArray.from_buffers(1, pyarrow.array([0, 1], pyarrow.int32()).buffers()[1],
+                                             pyarrow.py_buffer(b"\xff"))
+    assert "damaged" in refused(parquet(tmp_path / "a.parquet", {"source": wrong, "target": ["b"]})).what
+
+
 def test_a_name_of_two_columns_is_that_of_neither(tmp_path: Path) -> None:
     said = "there is more than one field source"
     error = refused(written(tmp_path / "a.tsv", "source\ttarget\tsource\na\tb\tc\n"))

@@ -29,7 +29,8 @@ def read_parquet(path: str, fields: Fields) -> Iterator[Record]:
                 raise one_column(table.schema_arrow.names.index(steps[0][0]) + 1, path)
             wanted = sorted({names[0] for names in steps})
             for batch in table.iter_batches(batch_size=4096, columns=wanted):
-                for a, b in zip(*(_values(batch, names) for names in steps), strict=True):
+                values = [_values(batch, names, f"{path}, after row {number}") for names in steps]
+                for a, b in zip(*values, strict=True):
                     number += 1
                     where = f"{path}, row {number}"
                     yield (number, checked_text(a, ".".join(steps[0]), fields.first.is_label, where),
@@ -93,9 +94,17 @@ def _column(schema: Any, field: Field, path: str) -> list[str]:
     return parts
 
 
-def _values(batch: Any, names: list[str]) -> list[Any]:
-    values = batch.column(names[0]).to_pylist()
-    for name in names[1:]:
-        values = [None if value is None else value[name] for value in values]
-    assert isinstance(values, list)
-    return values
+def _values(batch: Any, names: list[str], where: str) -> list[Any]:
+    """The cells of a column, of which no neighbour in its struct is looked at."""
+    import pyarrow.compute
+
+    cells = batch.column(names[0])
+    if names[1:]:
+        cells = pyarrow.compute.struct_field(cells, names[1:])
+    try:
+        return list(cells.to_pylist())
+    except UnicodeDecodeError:
+        raise
+    except (OverflowError, ValueError) as error:  # a date that Python has not, an object with a name twice: no text
+        raise DataError(f"the field {'.'.join(names)} is {cells.type} where text is wanted", where=where,
+                        why=str(error)[:300]) from error
