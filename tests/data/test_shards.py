@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from pellucid.config import DataConfig, Source, Split
 from pellucid.config.mapping import from_mapping
-from pellucid.data.shards import lines_of, numbered, place, sha256_of, shard_and_line, shards_of
+from pellucid.data.shards import are_there, lines_of, numbered, place, sha256_of, shard_and_line, shards_of
 from pellucid.data.sources import fields_for, read_records
 from pellucid.data.splits import Pairs, open_splits
 from pellucid.errors import ConfigError, DataError
@@ -92,7 +94,9 @@ def test_what_is_no_data_is_left_out_or_told(corpus: Path) -> None:
     expected = texts(split)
     (corpus / "tables" / "_SUCCESS").touch()
     (corpus / "tables" / ".hidden.tsv").write_text("no\tno\n")
-    assert texts(split) == texts(Split(path=f"{corpus}/tables/*")) == expected
+    (corpus / "a" / "folder.tsv").mkdir(parents=True)  # which a glob may match
+    for path in ("tables", "tables/*", "**/*.tsv"):
+        assert texts(Split(path=f"{corpus}/{path}")) == expected
     (corpus / "tables" / "README.md").write_text("words")
     assert refused(split).where == f"{corpus}/tables/README.md"
     (corpus / "tables" / "more").mkdir()
@@ -104,6 +108,23 @@ def test_what_is_no_data_is_left_out_or_told(corpus: Path) -> None:
     assert "does not exist" in refused(Split(path=f"{corpus}/none.tsv")).what
     assert "folder" in refused(Split(path="")).what
     assert "NUL" in refused(Split(path=f"{corpus}/*\0")).what
+
+
+def test_a_folder_that_may_be_listed_and_not_entered_is_told(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat = Path.stat
+
+    def refusing(self: Path, **how: Any) -> Any:
+        if self.parent.name == "tables":
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        return stat(self, **how)
+
+    monkeypatch.setattr(Path, "stat", refusing)
+    for path in ("tables", "tables/*.tsv", "**/*.tsv"):
+        error = refused(Split(path=f"{corpus}/{path}"))
+        assert (error.what, error.where) == ("the folder cannot be read", f"{corpus}/{path}")
+        assert are_there(f"{corpus}/{path}") == (path == "tables")
+    assert not are_there(f"{corpus}/tables/00.tsv")
+    assert not are_there("a" * 300)  # longer than a name may be
 
 
 def test_a_file_whose_name_looks_like_a_glob_is_that_file(corpus: Path) -> None:
@@ -184,6 +205,15 @@ def test_shares_are_set_aside_of_all_shards(corpus: Path) -> None:
     assert parts[0] == parts[1]
 
 
+def test_a_file_alone_is_no_matter_of_names(corpus: Path) -> None:
+    split = Split(source=f"{corpus}/en/00.en", target=f"{corpus}/de/the-other.of 00.de")
+    (corpus / "de" / "00.de").rename(corpus / "de" / "the-other.of 00.de")
+    assert len(texts(split)) == 3
+    (corpus / "de" / "01.de").rename(corpus / "de" / "the-other.of 01.de")
+    (corpus / "de" / "02.de").rename(corpus / "de" / "the-other.of 02.de")
+    assert "do not belong together" in refused(Split(source=f"{corpus}/en", target=f"{corpus}/de")).what
+
+
 def test_a_record_of_a_list_says_what_was_given(corpus: Path) -> None:
     given = [{"path": f"{corpus}/tables", "weight": 2}, f"{corpus}/tables/00.tsv",
              {"source": f"{corpus}/en", "target": f"{corpus}/de"}]
@@ -206,6 +236,15 @@ def test_a_run_finds_its_folder_from_another_place(corpus: Path, monkeypatch: py
     found = open_splits(config, corpus / "run")["train"]
     assert found.split == Split(path=f"{corpus}/tables")
     assert list(found) == texts(found.split)
+    for name in ("tables", "tables/more"):  # another folder of this name, without data, then with one that is refused
+        (corpus / "elsewhere" / name).mkdir()
+        assert open_splits(config, corpus / "run")["train"].split == found.split
+    shutil.copytree(corpus / "tables", corpus / "elsewhere" / "copied" / "tables")
+    monkeypatch.chdir(corpus / "elsewhere" / "copied")
+    here = open_splits(config, corpus / "run")["train"]
+    assert (here.split, here.directory) == (Split(path="tables"), str(Path.cwd()))  # the same data
+    (Path("tables") / "03.tsv").write_text("a\tb\n")
+    assert open_splits(config, corpus / "run")["train"].split == found.split
 
 
 @pytest.mark.parametrize(("value", "match"), [

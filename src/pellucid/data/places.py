@@ -28,17 +28,21 @@ class Known:
     directory: str
     sha256: str
 
+    def is_of(self, found: Split) -> bool:
+        """Whether these files are those that the run had; what cannot be read is not."""
+        try:
+            return shards.sha256_of(found) == self.sha256
+        except DataError:
+            return False
+
     def check(self, name: str, found: Split) -> None:
         """Makes sure that the files `found`, of the split of this name, are those that the run had.
 
         Raises:
             DataError: they are not; every place that was looked at is named.
         """
-        try:
-            if shards.sha256_of(found) == self.sha256:
-                return
-        except DataError:
-            pass
+        if self.is_of(found):
+            return
         places = {_named(place): place for place in (self.given, inside(self.given, self.directory))}
         seen = {name: self._state(place) for name, place in places.items()}
         changed = any(state.startswith(_OTHER) for state in seen.values())
@@ -47,7 +51,6 @@ class Known:
                         why="looked at " + "; ".join(f"{place}: {state}" for place, state in seen.items()),
                         fix="put the files back, or work in the folder that has them; evaluate takes others by "
                             "--source and --target, train in another --out")
-
 
     def _state(self, split: Split) -> str:
         try:
@@ -94,7 +97,7 @@ def locate(given: Split, known: Known | None) -> tuple[Split, str]:
     there = inside(given, known.directory)
     if not all(map(shards.are_there, there.paths)):
         return given, here
-    if all(map(shards.are_there, given.paths)) and shards.sha256_of(given) == known.sha256:
+    if all(map(shards.are_there, given.paths)) and known.is_of(given):
         return given, here
     return there, known.directory
 

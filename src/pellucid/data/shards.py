@@ -137,8 +137,11 @@ def suffix(path: str) -> str:
 
 
 def are_there(path: str) -> bool:
-    """Whether a path names a file, or several, that are there."""
-    return Path(path).is_file() or _is_folder(path) or (_is_glob(path) and any(_matching(path)))
+    """Whether a path names a file, or several, that are there and may be looked at."""
+    try:
+        return Path(path).is_file() or _is_folder(path) or (_is_glob(path) and any(_matching(path)))
+    except (OSError, DataError):
+        return False
 
 
 def _files(source: Source) -> list[tuple[str, ...]]:
@@ -155,9 +158,9 @@ def _named_by(path: str) -> list[str]:
     if _is_folder(path):
         try:
             found = sorted(str(file) for file in Path(path).iterdir() if file.name[0] not in "._")
+            inner = [file for file in found if Path(file).is_dir()]
         except OSError as error:
-            raise DataError("the folder cannot be read", where=path, why=error.strerror or str(error)) from error
-        inner = [file for file in found if Path(file).is_dir()]
+            raise _unreadable(error, path) from error
         if inner:
             raise DataError("there is a folder in this folder of data", where=inner[0],
                             fix=f"name all files in and below it by a glob: {Path(path) / '**' / '*.*'}")
@@ -194,6 +197,12 @@ def _matching(path: str) -> Iterator[str]:
                 yield str(file)
     except ValueError as error:
         raise DataError("this glob cannot be read", where=path, why=str(error)) from error
+    except OSError as error:  # a folder that may be listed and not entered
+        raise _unreadable(error, path) from error
+
+
+def _unreadable(error: OSError, path: str) -> DataError:
+    return DataError("the folder cannot be read", where=path, why=error.strerror or str(error))
 
 
 def _side_by_side(source: str, target: str) -> list[tuple[str, ...]]:
