@@ -14,8 +14,9 @@ from pellucid.data import json_array
 from pellucid.data.json_array import about_how_many, read_array
 from pellucid.errors import DataError
 
-VALUES: list[Any] = [{"title": "天地", "text": "玄，\u2028 \"黄\" \\\n😀", "tags": ["a", {"b": None}]}, {},
-                     1234.5e6, {"n": [1.5e3, True]}, {"long": "x" * 3000}, "é", [], 12]
+VALUES: list[Any] = [{"title": "天地", "marks": "\ufeff" * 7, "text": "玄，\u2028 \"黄\" \\\n😀",
+                      "tags": ["a", {"b": None}]},
+                     {}, 1234.5e6, {"n": [1.5e3, True]}, {"long": "x" * 3000}, "é", [], 12]
 
 
 def written(path: Path, data: str | bytes) -> str:
@@ -55,7 +56,8 @@ def test_a_mistake_is_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wi
 @pytest.mark.parametrize("window", [1, 4, 2**20])
 def test_a_byte_that_is_no_text_is_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(json_array, "_BYTES_AT_ONCE", window)
-    for data, offset, line in ((b'["\xe5\xa4\xa9",\n"\xff"]', 9, 2), (b'\xef\xbb\xbf["\xe5\xa4"]', 5, 1)):
+    for data, offset, line in ((b'["\xe5\xa4\xa9",\n"\xff"]', 9, 2), (b'\xef\xbb\xbf["\xe5\xa4"]', 5, 1),
+                               (b'[{"a": 1,\n"b": 2,\n"c": "\xff"}]', 24, 3), (b"[1]\n\xc3", 4, 2)):
         path = written(tmp_path / "a.json", data)
         with pytest.raises(DataError, match=f"at offset {offset} ") as caught:
             list(read_array(path))
@@ -76,6 +78,15 @@ def test_a_value_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatc
     with pytest.raises(DataError, match=why):
         list(read_array(path))
     assert max(seen) <= 1200
+
+
+def test_what_is_read_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_array, "_BYTES_AT_ONCE", 100)
+    seen: list[int] = []
+    more = json_array._Window._more
+    monkeypatch.setattr(json_array._Window, "_more", lambda self: seen.append(len(self.text)) or more(self))
+    assert sum(1 for _ in read_array(written(tmp_path / "a.json", json.dumps(["x" * 30] * 1000)))) == 1000
+    assert max(seen) <= 200
 
 
 def test_how_many_there_are_about_is_told_by_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from pellucid.config import DataConfig, Split, Task
+from pellucid.data import text_lines
 from pellucid.data.shards import place, sha256_of
 from pellucid.data.sources import Fields, fields_for, read_records
 from pellucid.data.text_lines import read_lines
@@ -94,8 +95,8 @@ def test_a_file_has_the_lines_that_wc_counts(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_last_line_needs_no_end_and_a_mark_at_the_start_is_skipped(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.tsv", codecs.BOM_UTF8 + b"source\ttarget\r\na\tb\r\nc\td\xef\xbb\xbf")
-    assert pairs_of(path) == [("a", "b"), ("c", "d\ufeff")]
+    path = written(tmp_path / "a.tsv", codecs.BOM_UTF8 + b"source\ttarget\r\na\tb\r\n\xef\xbb\xbfc\td\xef\xbb\xbf")
+    assert pairs_of(path) == [("a", "b"), ("\ufeffc", "d\ufeff")]
 
 
 @pytest.mark.parametrize(("text", "task", "data", "expected"), [
@@ -161,6 +162,8 @@ def test_a_column_is_one_side_alone(tmp_path: Path) -> None:
 def test_a_name_with_a_point_a_way_through_text_and_a_label_that_is_no_whole_number(tmp_path: Path) -> None:
     lines = written(tmp_path / "a.jsonl", json.dumps({"a.b": "x", "target": "y", "label": 1.5, "text": "z"}))
     assert pairs_of(lines, source_field="a.b") == [("x", "y")]
+    rows = parquet(tmp_path / "a.parquet", {"a.b": ["x"], "target": ["y"]})
+    assert pairs_of(rows, source_field="a.b") == [("x", "y")]
     assert refused(lines, source_field="text.z").what == "there is no field text.z"
     assert refused(lines, "classification").what == (
         "the field label is a number where text or a whole number is wanted")
@@ -320,7 +323,11 @@ def test_a_file_changed_anywhere_is_read_or_refused(tmp_path: Path, name: str) -
 
 def test_parquet_columns_are_checked(tmp_path: Path) -> None:
     assert "did you mean sources" in refused(parquet(tmp_path / "a.parquet", {"sources": ["a"], "target": ["b"]})).fix
-    assert "row 2" in refused(parquet(tmp_path / "b.parquet", {"source": ["a", None], "target": ["b", "c"]})).where
+    for side in ("source", "target"):
+        columns = {"source": ["a", "b"], "target": ["c", "d"], side: ["e", None]}
+        error = refused(parquet(tmp_path / "b.parquet", columns))
+        assert (error.what, error.where) == (f"the field {side} is null where text is wanted",
+                                             f"{tmp_path / 'b.parquet'}, row 2")
     assert "a number" in refused(parquet(tmp_path / "c.parquet", {"source": [1], "target": ["b"]})).what
     assert "no records" in refused(parquet(tmp_path / "e.parquet", {"source": [], "target": []})).what
     assert "no column 3" in refused(tmp_path / "a.parquet", source_field=3).what
@@ -365,6 +372,16 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path
     assert "longer than 16 MiB" in refused(path).what
 
 
+def test_no_line_is_cut_in_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_lines, "MAX_LINE_BYTES", 10)
+    for mark in (b"", codecs.BOM_UTF8):
+        whole = b"a" * (9 - len(mark))
+        assert list(read_lines(str(written(tmp_path / "a", mark + whole + b"\nb")))) == [whole.decode(), "b"]
+        with pytest.raises(DataError, match="a line is longer than") as caught:
+            list(read_lines(str(written(tmp_path / "a", mark + b"a" * 10 + b"\nb\n"))))
+        assert caught.value.where == f"{tmp_path / 'a'}:1"
+
+
 def test_a_field_the_user_chose_must_be_there(tmp_path: Path) -> None:
     path = written(tmp_path / "a.tsv", "titel\ttarget\na\tb\n")
     error = refused(path, source_field="title")
@@ -373,6 +390,8 @@ def test_a_field_the_user_chose_must_be_there(tmp_path: Path) -> None:
     assert refused(written(tmp_path / "b.tsv", "a\tb\n"), source_field="title").what == "there is no field title"
     with pytest.raises(ConfigError, match="twice"):
         fields_for("seq2seq", DataConfig(source_field="x", target_field="x"))
+    with pytest.raises(ConfigError, match="twice"):  # it would be text that stands alone
+        fields_for("seq2seq", DataConfig(source_field=1, target_field=1))
     with pytest.raises(ConfigError, match="count from 1"):
         fields_for("seq2seq", DataConfig(source_field=0))
     with pytest.raises(ConfigError, match="no column numbers"):
@@ -402,7 +421,10 @@ def test_the_digest_is_of_the_bytes_on_the_disk(tmp_path: Path) -> None:
 def test_places(tmp_path: Path) -> None:
     assert place(Split(path="d/a.tsv.gz"), 3) == "d/a.tsv.gz:3"
     assert place(Split(path="a.parquet"), 3) == "a.parquet, row 3"
+    assert place(Split(path="a.json.gz"), 3) == "a.json.gz, record 3"
     assert place(Split(source="a", target="b"), 3) == "a:3 and b:3"
+    both = Split(source="a.json", target="b.parquet")
+    assert [place(both, 3, side) for side in (0, 1)] == ["a.json:3", "b.parquet:3"]
 
 
 def test_what_nobody_asks_for_may_stand_twice(tmp_path: Path) -> None:

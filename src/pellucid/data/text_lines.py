@@ -108,6 +108,10 @@ def lines_if_any(path: str) -> Iterator[str]:
     with open_data(path) as file:
         number = offset = 0
         while raw := file.readline(MAX_LINE_BYTES):
+            if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
+                raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB", where=f"{path}:{number + 1}",
+                                why=f"it starts at byte {offset:,}",
+                                fix="one line holds one example; is this a text file?")
             if number == 0 and raw.startswith(codecs.BOM_UTF8):
                 raw, offset = raw[len(codecs.BOM_UTF8):], len(codecs.BOM_UTF8)
                 if not raw:
@@ -124,13 +128,7 @@ def count_lines(path: str) -> int:
 
 
 def _decode(raw: bytes, path: str, number: int, offset: int) -> str:
-    if raw.endswith(b"\n"):
-        line = raw[:-2] if raw.endswith(b"\r\n") else raw[:-1]
-    elif len(raw) < MAX_LINE_BYTES:
-        line = raw
-    else:
-        raise DataError(f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB", where=f"{path}:{number}",
-                        why=f"it starts at byte {offset:,}", fix="one line holds one example; is this a text file?")
+    line = raw.removesuffix(b"\r\n").removesuffix(b"\n")
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
