@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.config.mapping import from_mapping
-from pellucid.data import blocks, mixture
+from pellucid.data import blocks, examples, mixture
 from pellucid.data.batching import Batches
 from pellucid.data.corpus import Corpus, Sequences, open_corpus
 from pellucid.data.encoding import Report
-from pellucid.data.examples import training_examples
+from pellucid.data.examples import Drawn, training_examples
 from pellucid.data.mixture import Mixed
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import train_tokenizers
@@ -107,6 +107,22 @@ def test_a_weight_that_leaves_nothing_is_refused() -> None:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("weight", [0.05, 0.01])
+def test_a_window_without_an_example_may_be_drawn(monkeypatch: pytest.MonkeyPatch, weight: float) -> None:
+    """Neither those that tell how long examples become when drawn, nor all that are batched, have any."""
+    for module in (blocks, mixture, examples):
+        monkeypatch.setattr(module, "BLOCK", 5)
+    monkeypatch.setattr(blocks, "WINDOW", 2)
+    monkeypatch.setattr(examples, "WINDOW", 2)
+    mixed = Mixed(corpus_of([(100, weight)]), 1)
+    batches = Batches(Drawn(mixed, [lambda sources, targets, random: (sources, targets)], 1), 3, None, 1)
+    for epoch in range(2):
+        drawn = [batches._find(epoch * batches.per_epoch + i) for i in range(batches.per_epoch)]
+        found = [int(corpus.source[row][0]) - 4 for corpus, rows in drawn for row in rows]
+        assert sorted(found) == sorted(mixed.window(epoch, range(mixed.blocks))[1].tolist())
 
 
 @pytest.mark.usefixtures("cache")

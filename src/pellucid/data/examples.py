@@ -119,6 +119,8 @@ class Drawn:
                     drawn = self._drawn(corpus, rows[start : start + _AT_ONCE], f"{epoch} {block * BLOCK + start}")
                     for side, kept, new in zip(sides, (corpus.source, corpus.target), drawn, strict=True):
                         side.write(new, kept.tokens.dtype)
+            if len(sides[0].lengths) == 1:  # of a weight so small
+                return corpus, rows
             source, target = (side.read() for side in sides)
         return Corpus(source, target, corpus.report), np.arange(len(source))
 
@@ -136,6 +138,8 @@ class Drawn:
             drawn = self._drawn(corpus, rows, f"0 {block * BLOCK}")
             before += [len(rows), *(side.lengths_of(rows).sum() for side in (corpus.source, corpus.target))]
             after += [len(rows), *(sum(map(len, side)) for side in drawn)]
+        if before[0] == 0:  # of a weight so small
+            return self.corpus.totals()
         columns = [0, 1, 1 if before[2] == before[0] < after[2] else 2]
         return np.ceil(self.corpus.totals()[:, columns] * (after / before[columns])).astype(np.int64)
 
