@@ -144,6 +144,8 @@ def test_only_the_window_in_use_is_drawn(overs: list[dict[str, Any]], opened: An
     first = batches[0]
     assert sum(counted) <= 16 + 60  # of 216
     expected = rows(drawn.in_epoch(0))
+    lengths = [sum(map(len, side)) for side in expected]
+    assert drawn.totals().sum(axis=0).tolist() == pytest.approx([216, *lengths], rel=0.1)  # as 16 of them say
     of_epoch = [batches[i] for i in range(batches.per_epoch)]
     found = [[side[i][side[i] != 0].tolist() for batch in of_epoch for i in range(len(batch.source))
               for side in [getattr(batch, name)]] for name in ("source", "target")]
