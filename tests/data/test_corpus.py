@@ -16,6 +16,7 @@ from pellucid.config import RunConfig
 from pellucid.config.mapping import from_mapping
 from pellucid.config.reader import merge
 from pellucid.data import corpus as corpus_module
+from pellucid.data import shards
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.encoding import _chunks, dtype_of
 from pellucid.data.source_ids import shorten, source_ids
@@ -229,6 +230,22 @@ def test_chunks_join(opened: Any, monkeypatch: pytest.MonkeyPatch, cache: Path) 
         found = opened({"data": {"too_long": "cut"}})[0]
         assert (rows(found.source), rows(found.target), found.report) == (
             rows(expected.source), rows(expected.target), expected.report)
+
+
+def test_the_folder_is_looked_into_as_often_for_many_shards_as_for_few(opened: Any, tmp_path: Path,
+                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be thousands, and to look takes as long as there are many."""
+    looks, real = list[int](), shards._named_by
+    monkeypatch.setattr(shards, "_named_by", lambda path: looks.append(1) or real(path))
+    counts = []
+    for count in (2, 9):
+        (tmp_path / str(count)).mkdir()
+        for number in range(count):
+            (tmp_path / str(count) / f"{number}.tsv").write_text("a b c\tx y\n")
+        assert len(opened({"data": {"train": str(tmp_path / str(count))}})[0]) == count
+        counts.append(len(looks))
+        looks.clear()
+    assert counts[0] == counts[1]
 
 
 def test_long_lines_pass_through_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

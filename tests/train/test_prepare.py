@@ -135,7 +135,7 @@ def test_each_process_counts_what_the_others_have_read(tmp_path: Path, mapping: 
     other = Preparation(pairs, tokenizers, config, Reporter(told, seconds_between_lines=0))
     half_way: list[str] = []
 
-    def half(pairs: Any, shard: int, *given: Any) -> None:
+    def half(pairs: Any, shard: Any, *given: Any) -> None:
         given[-1](20)
         half_way.append(other._how_far())
         raise KeyboardInterrupt

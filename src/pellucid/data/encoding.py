@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pellucid.config import RunConfig, Task
 from pellucid.data.blocks import SIDES, write_blocks
 from pellucid.data.reading import UnitReader, example, question_of
-from pellucid.data.shards import place, shard_and_line, shards_of
+from pellucid.data.shards import Shard, place, shard_and_line, shards_of
 from pellucid.data.source_ids import longest_row, shorten, source_ids
 from pellucid.data.splits import Pairs
 from pellucid.data.tables import Record
@@ -84,14 +84,14 @@ def write_ids(pairs: Pairs, tokenizers: Tokenizers, config: RunConfig, folder: P
         DataError: what reading the files says; a label that was never seen in training; no pair at all.
     """
     pairs.check()
-    kept = _encode(pairs, range(len(shards_of(pairs.split))), tokenizers, config, folder, progress)
+    kept = _encode(pairs, enumerate(shards_of(pairs.split)), tokenizers, config, folder, progress)
     _finish(pairs, folder, kept, dtype_of(tokenizers, config.task))
 
 
-def write_part(pairs: Pairs, shard: int, tokenizers: Tokenizers, config: RunConfig, folder: Path,
+def write_part(pairs: Pairs, shard: tuple[int, Shard], tokenizers: Tokenizers, config: RunConfig, folder: Path,
                progress: Progress) -> None:
-    """Encodes one shard into `folder`, to be joined with the others. Raises what `write_ids` raises, but that it may
-    hold no pair."""
+    """Encodes one shard, given with its place among all, into `folder`, to be joined with the others. Raises what
+    `write_ids` raises, but that it may hold no pair."""
     _encode(pairs, [shard], tokenizers, config, folder, progress)
 
 
@@ -116,7 +116,7 @@ def join_parts(pairs: Pairs, parts: Sequence[Path], folder: Path, dtype: Dtype) 
     _finish(pairs, folder, [report.kept for report in reports], dtype)
 
 
-def _encode(pairs: Pairs, shards: Iterable[int], tokenizers: Tokenizers, config: RunConfig, folder: Path,
+def _encode(pairs: Pairs, shards: Iterable[tuple[int, Shard]], tokenizers: Tokenizers, config: RunConfig, folder: Path,
             progress: Progress) -> list[int]:
     """Writes the ids of these shards, and the report; gives how many examples of each are kept."""
     dtype, kept_of, report = dtype_of(tokenizers, config.task), list[int](), Report(0, 0, 0, 0, 0, 0)
@@ -128,7 +128,7 @@ def _encode(pairs: Pairs, shards: Iterable[int], tokenizers: Tokenizers, config:
             offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         for shard in shards:
             before, read_before = report.kept, read
-            for chunk in _chunks(pairs.records_of(shard)):
+            for chunk in _chunks(pairs.records_of(*shard)):
                 kept, of_chunk = (_spans(chunk, units, config) if config.task == "reading" else
                                   _examples(chunk, pairs, tokenizers, config))
                 ends = {"source": report.source_tokens, "target": report.target_tokens}

@@ -79,15 +79,15 @@ class Pairs:
         if is_empty:
             raise self.nothing()
 
-    def records_of(self, shard: int) -> Iterator[Record]:
-        """Those of one shard, of which there may be none.
+    def records_of(self, number: int, shard: shards.Shard) -> Iterator[Record]:
+        """Those of one shard, of which there may be none; `number` is its place among all, from 0.
 
         Raises:
             DataError: what reading says.
         """
-        for line, first, second in sources.read_shard(shards.shards_of(self.split)[shard], self.fields):
+        for line, first, second in sources.read_shard(shard, self.fields):
             if self.has(first):
-                yield shards.numbered(shard, line), first, second
+                yield shards.numbered(number, line), first, second
 
     def check(self) -> None:
         """Makes sure that the files are those that the run had, if one has begun.

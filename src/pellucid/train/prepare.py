@@ -177,7 +177,7 @@ class Preparation:
         def fill(place: Path) -> None:
             self._there -= self._read_of(name)  # by one that was killed
             self._note(name, 0)
-            write_part(self.pairs, int(name), self.tokenizers, self.config, place, told)
+            write_part(self.pairs, (int(name), self.shards[name]), self.tokenizers, self.config, place, told)
 
         write_folder(self.parts / name, fill)
         self.did += 1
