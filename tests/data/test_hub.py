@@ -70,6 +70,21 @@ def test_bytes_are_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         list(read_pairs(split, fields_for("seq2seq", DataConfig(target_field="raw"))))
 
 
+def test_sound_beside_the_text_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a library that may not be there, and time."""
+    datasets, pyarrow = pytest.importorskip("datasets"), pytest.importorskip("pyarrow")
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    text = datasets.Value("string")
+    schema = datasets.Features({"source": text, "target": text, "voice": datasets.Audio()}).arrow_schema
+    rows = [{"source": "a cat", "target": "un chat", "voice": {"bytes": b"no sound", "path": None}}]
+    (tmp_path / "set").mkdir()
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(rows, schema=schema),
+                                                       tmp_path / "set" / "train.parquet")
+    split = Split(path=f"hub:{tmp_path / 'set'}")
+    assert list(read_pairs(split, fields_for("seq2seq", DataConfig()))) == PAIRS[:1]
+
+
 TALKS = [("Thank you .", "Danke ."), ("", "leer"), ("So what ?", "Na und ?")]
 
 

@@ -82,8 +82,10 @@ def _rows(name: str, configuration: str | None, split: str) -> Iterator[dict[str
                 yield from values_of(opened, file)
         if not files:
             rows = builder.as_streaming_dataset(split=split)
-            features = (rows.features or {}).items()
-            classes = {key: kind for key, kind in features if isinstance(kind, datasets.ClassLabel)}
+            features = rows.features or {}
+            classes = {key: kind for key, kind in features.items() if isinstance(kind, datasets.ClassLabel)}
+            if features:
+                rows = rows.decode(False)  # of pictures and sounds, which are no text
             for row in rows:
                 yield _named(row, classes)
     except (OSError, ValueError, KeyError, RuntimeError, datasets.exceptions.DatasetsError) as error:
