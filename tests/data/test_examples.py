@@ -63,22 +63,25 @@ def test_a_corpus_that_nothing_is_asked_of_is_itself_in_every_epoch(opened: Any)
     assert corpus.in_epoch(7) is corpus
 
 
-def test_sampled_text_is_the_same_text_and_validation_is_not_sampled(opened: Any) -> None:
-    corpus, tokenizers, config = opened(SAMPLED)
+@pytest.mark.parametrize("shared", [True, False])
+def test_sampled_text_is_the_same_text_and_validation_is_not_sampled(opened: Any, tmp_path: Path, shared: bool) -> None:
+    if not shared:  # of other pieces
+        (tmp_path / "a.tsv").write_text("".join(f"{a}\t{b[::-1].upper()}\n" for a, b in PAIRS))
+    corpus, tokenizers, config = opened(SAMPLED, {"tokenizer": {"shared": shared, "vocab_size": 40 if shared else 30}})
     drawn = training_examples(corpus, tokenizers, config).in_epoch(0)
     for now, before, tokenizer in zip(rows(drawn), rows(corpus), (tokenizers.source, tokenizers.target), strict=True):
         assert [tokenizer.decode(ids) for ids in now] == [tokenizer.decode(ids) for ids in before]
-        assert sum(map(len, now)) > 1.1 * sum(map(len, before))
+        assert sum(map(len, now)) > (1.1 if shared else 1) * sum(map(len, before))
         assert all(ids[-1] == EOS for ids in now)
     assert drawn.report == corpus.report
     assert validation_examples(corpus, config) is corpus
 
 
 def test_a_label_has_no_pieces(opened: Any, tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("".join(f"{'ab'[i % 2]}\t{a}\n" for i, (a, _) in enumerate(PAIRS)))
+    (tmp_path / "a.tsv").write_text("".join(f"{10 + i % 40}\t{a}\n" for i, (a, _) in enumerate(PAIRS)))
     corpus, tokenizers, config = opened(SAMPLED, {"task": "classification"})
     drawn = training_examples(corpus, tokenizers, config).in_epoch(0)
-    assert rows(drawn)[1] == rows(corpus)[1] == [[i % 2] for i in range(len(PAIRS))]
+    assert rows(drawn)[1] == rows(corpus)[1] == [[i % 40] for i in range(len(PAIRS))]
     assert rows(drawn)[0] != rows(corpus)[0]
 
 

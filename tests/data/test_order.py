@@ -18,6 +18,8 @@ def test_strips_by_hand() -> None:
     assert by_length(source, target, 1).tolist() == [4, 2, 1, 3, 0, 5]
     assert by_length(source, target, 1, np.array([5, 4, 3, 2, 1, 0])).tolist() == [4, 2, 1, 3, 5, 0]
     assert by_length(source, target, 1, np.arange(6)).tolist() == [4, 2, 1, 3, 0, 5]  # and other lengths never
+    half = np.array([1, 1, 1, 1, 2, 2]), np.array([1, 1, 1, 1, 1, 11])  # of the tokens, not of the examples
+    assert by_length(*half, 1).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60), st.floats(0.1, 50))

@@ -192,7 +192,7 @@ def test_a_question_that_no_passage_answers_points_at_the_beginning() -> None:
     reader = ALL["word"]
     row, number = example(reader.read("a b"), reader.read("c"), Question("1", "c", ()), 16)
     assert (row.ids[0], number) == (BOS, pack_span(0, 0))
-    nowhere = Question("1", "c", (Reference("x", -1),))
+    nowhere = Question("1", "c", (Reference("b or not", -1),))
     assert example(reader.read("a b"), reader.read("c"), nowhere, 16)[1] is None
 
 

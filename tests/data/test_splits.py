@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ def test_a_run_keeps_the_division_that_it_began_with(tmp_path: Path, table: Path
     assert {pairs.division for pairs in old.values()} == {Division(0.1, 0.2, scheme=1)}
     (old_run / "data.json").write_text(json.dumps({name: pairs.describe() for name, pairs in old.items()}))
     assert splits_of(tmp_path, data) == old
+    shutil.rmtree(old_run / "checkpoints")  # nothing has been trained yet
+    assert splits_of(tmp_path, data) == old
     new = open_splits(from_mapping({"data": data}), tmp_path / "another")
     assert {pairs.division for pairs in new.values()} == {Division(0.1, 0.2, SCHEME)}
     (old_run / "data.json").write_text(json.dumps({name: pairs.describe() for name, pairs in new.items()}))
@@ -104,6 +107,8 @@ def test_splits_that_are_given_leave_the_training_data_whole(tmp_path: Path, tab
     assert list(splits["validation"]) == [("a", "b")]
     assert splits["validation"].describe()["path"] == str(other)
     json.dumps([pairs.describe() for pairs in splits.values()])
+    both = splits_of(tmp_path, {"train": str(table), "validation": str(other), "test": str(other), "test_share": 0.2})
+    assert [len(list(pairs)) for pairs in both.values()] == [4000, 1, 1]
 
 
 def test_no_validation_at_all_when_the_share_is_nought(tmp_path: Path, table: Path) -> None:
@@ -131,12 +136,12 @@ def test_a_pair_is_located_by_its_line(tmp_path: Path, table: Path) -> None:
 
 def test_generated_data_is_written_once_and_read_like_any_other(tmp_path: Path) -> None:
     sizes = {"train": 60, "validation": 20, "test": 10}
-    splits = splits_of(tmp_path, {"generated": {"task": "reverse", **sizes}})
+    splits = splits_of(tmp_path, {"generated": {"task": "sort", **sizes}})
     assert {name: len(list(pairs)) for name, pairs in splits.items()} == sizes
-    assert all(b.split() == a.split()[::-1] for pairs in splits.values() for a, b in pairs)
+    assert all(b.split() == sorted(a.split(), key=int) for pairs in splits.values() for a, b in pairs)
     file = tmp_path / "run" / "data" / "train.tsv"
     before = file.stat().st_mtime_ns
-    again = splits_of(tmp_path, {"generated": {"task": "reverse", **sizes}}, seed=7)
+    again = splits_of(tmp_path, {"generated": {"task": "sort", **sizes}}, seed=7)
     assert file.stat().st_mtime_ns == before
     assert list(again["train"]) == list(splits["train"])
 

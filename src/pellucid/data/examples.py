@@ -27,7 +27,7 @@ from pellucid.data.subword_sampling import SubwordSampling
 from pellucid.data.tokenizers.build import Tokenizers
 from pellucid.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from pellucid.errors import ConfigError
-from pellucid.files import make_folder, output_errors
+from pellucid.files import output_errors
 
 _AT_ONCE = 10_000  # that many times into a block
 _SAMPLE = 20_000  # of all examples, by which is told how long they become
@@ -110,7 +110,6 @@ class Drawn:
             OutputError: as `in_epoch`.
         """
         folder = cache_folder("ids")
-        make_folder(folder)
         with output_errors(folder), contextlib.ExitStack() as stack:
             sides = [_Written(stack.enter_context(tempfile.TemporaryFile(dir=folder))) for _ in SIDES]
             for block in blocks:
