@@ -44,6 +44,7 @@ def test_the_gain_scales_the_matrix_it_is_asked_for() -> None:
 @pytest.mark.parametrize("name", ["embedding", "output"])
 def test_embeddings_have_the_variance_that_the_root_of_d_undoes(name: str) -> None:
     part = model()[name]
+    assert abs(part.weight.mean()) < 5 * 48**-0.5 / math.sqrt(part.weight.numel())
     assert part.weight.std().item() == pytest.approx(48**-0.5, rel=0.02)
     if isinstance(part, Embedding):
         assert part(torch.arange(2000)[None]).std().item() == pytest.approx(1, rel=0.02)
@@ -54,7 +55,12 @@ def test_biases_begin_at_0_and_gains_at_1() -> None:
     assert not made["linear"].bias.any()
     assert not made["norm"].bias.any()
     assert (made["norm"].gain == 1).all()
-    assert made["learned"].table.std().item() == pytest.approx(0.5**0.5, rel=0.02)  # the sinusoids'
+
+
+def test_learned_positions_have_the_variance_of_the_sinusoids() -> None:
+    table = model()["learned"].table
+    assert table.std().item() == pytest.approx(0.5**0.5, rel=0.02)
+    assert abs(table.mean()) < 5 * math.sqrt(0.5 / table.numel())
 
 
 def test_the_seed_decides() -> None:
@@ -87,6 +93,7 @@ def test_seeds_are_63_bits_and_differ_by_every_part() -> None:
     seeds = {seed_of(*of) for of in parts}
     assert len(seeds) == len(parts)
     assert all(0 <= seed < 2**63 for seed in seeds)
+    assert max(seed_of(number) for number in range(64)) >= 2**62  # all of the bits are used
     assert seed_of(1, "a") == seed_of(1, "a")
 
 

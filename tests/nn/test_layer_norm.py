@@ -106,6 +106,15 @@ def test_each_position_is_normalised_alone(norm_class: Callable[[int], nn.Module
     close(norm(x)[1, 2], norm(x[1, 2]))
 
 
+@pytest.mark.parametrize("row", [[5.0], [1.0, 3.0]])
+def test_std_norm_of_one_feature_is_the_bias_and_of_two_has_the_sample_deviation(row: list[float], dtype: torch.dtype,
+                                                                                close: Close) -> None:
+    norm, x = StdNorm(len(row)).to(dtype), torch.tensor(row, dtype=dtype)
+    root = 2**0.5 + 1e-6  # of 1 and 3 the sum of squares is 2, over D - 1
+    expected = torch.zeros(1, dtype=dtype) if len(row) == 1 else torch.tensor([-1 / root, 1 / root], dtype=dtype)
+    close(norm(x), expected)
+
+
 def test_no_norm_is_the_identity_and_has_no_parameters(dtype: torch.dtype) -> None:
     x = rows(dtype)
     assert NoNorm(7)(x) is x

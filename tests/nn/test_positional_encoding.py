@@ -92,6 +92,7 @@ def test_learned_positions_end() -> None:
     position = LearnedPosition(4, 5)
     nn.init.zeros_(position.table)
     position.embed(torch.zeros(1, 5, 4), torch.arange(5))
+    assert position.embed(torch.zeros(1, 0, 4), torch.arange(0)).shape == (1, 0, 4)
     with pytest.raises(ValueError, match=r"max_length 5.*position 5"):
         position.embed(torch.zeros(1, 6, 4), torch.arange(6))
 
