@@ -14,6 +14,7 @@ import pytest
 from pellucid.errors import ConfigError
 from pellucid.runs.folder import environment, read_config
 from pellucid.train import train as train_run
+from pellucid.train.length import schedule_of, steps_of, updates_in
 
 Through = Callable[..., dict[str, Any]]
 FALLING = ("linear", "cosine")
@@ -22,6 +23,20 @@ FALLING = ("linear", "cosine")
 def events(out: Path, kind: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return [line for line in lines if line["event"] == kind]
+
+
+def test_an_update_takes_its_batches_from_one_epoch_or_two(tiny: Any) -> None:
+    """Five batches an epoch, and two an update."""
+    assert updates_in(tiny(), 5) == 3
+    assert [steps_of(tiny(train={"epochs": epochs}), 5) for epochs in (1, 2, 3, 4)] == [3, 5, 8, 10]
+    assert steps_of(tiny(train={"steps": 7}), 5) == 7
+
+
+def test_without_a_learning_rate_it_is_the_papers(tiny: Any) -> None:
+    rate, given = (schedule_of(tiny(train={"learning_rate": peak, "warmup_steps": 4}), 50) for peak in (None, 0.3))
+    for step in range(1, 51):
+        assert rate(step) == pytest.approx(8**-0.5 * min(step**-0.5, step * 4**-1.5))
+    assert given(4) == 0.3
 
 
 @pytest.mark.parametrize(("keys", "short", "long"), [
