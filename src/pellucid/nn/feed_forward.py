@@ -41,7 +41,7 @@ class GatedFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor], dropout: float) -> None:
         super().__init__()
-        width = max(1, round(2 * d_ff / 3))
+        width = round(2 * d_ff / 3)
         self.gate = nn.Linear(d_model, width)
         self.inner = nn.Linear(d_model, width)
         self.outer = nn.Linear(width, d_model)
