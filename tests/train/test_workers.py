@@ -216,10 +216,17 @@ def test_a_run_goes_on_with_as_many_workers_as_it_began_with(tmp_path: Path, tin
     train_through(two, tmp_path / "whole")
     with pytest.raises(train_run.Interrupted):
         train_run.train(two, tmp_path / "run", stop_at((4,)))
+    noted = json.loads((tmp_path / "run/environment.json").read_text())
+    elsewhere = noted | {"device": "cuda:0", "precision": "bf16", "kernels": f"{noted['kernels'].split(':')[0]}: why"}
+    (tmp_path / "run/environment.json").write_text(json.dumps(elsewhere))  # as if it had been begun there
     reporter = stop_at()
     train_run.train(one, tmp_path / "run", reporter)
     assert count(tmp_path / "run") == (2, 2)
     assert "2 workers of one thread" in reporter.told
+    assert "device: cuda before, cpu now; the same examples and rates, other dropout and sums" in reporter.told
+    assert "precision: bf16 before, fp32 now; the same examples and rates, sums that are rounded" in reporter.told
+    assert "kernels: " not in reporter.told
+    assert "workers: " not in reporter.told
     there, here = snapshot(tmp_path / "run"), snapshot(tmp_path / "whole")
     assert "workers: null" in there.pop("config.yaml")
     assert "workers: 2" in here.pop("config.yaml")

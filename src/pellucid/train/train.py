@@ -206,16 +206,17 @@ def open_session(config: RunConfig, out: Path, data: Data, source: Run | None, r
 
 
 def remember_environment(session: Session, out: Path) -> None:
-    """Writes environment.json, by the first rank, before its first update; a change of ranks is told."""
-    learner = session.learner
+    """Writes environment.json, by the first rank, before its first update; what changes its sums is told."""
+    learner, before = session.learner, environment_before(out)
     worlds = worlds_of(out, learner.world, session.reporter.say)
-    before = environment_before(out).get("workers", learner.workers.count)
-    if learner.world.size == 1 and before != learner.workers.count:
-        session.reporter.say(f"workers: {before} before, {learner.workers.count} now; the same examples and rates, "
-                             "other dropout and sums that are rounded otherwise")
-    write_environment(out, learner.config, {
-        "device": str(learner.device), "precision": learner.precision, "kernels": chosen(),
-        "workers": learner.workers.count, "threads": learner.workers.all_threads, "worlds": worlds})
+    now = {"device": str(learner.device), "precision": learner.precision, "kernels": chosen(),
+           "workers": learner.workers.count, "threads": learner.workers.all_threads, "worlds": worlds}
+    for name in ("device", "precision", "kernels", "workers")[: 4 if learner.world.size == 1 else 3]:
+        was, here = (str(each).partition(":")[0] for each in (before.get(name, now[name]), now[name]))  # without why
+        if was != here:
+            session.reporter.say(f"{name}: {was} before, {here} now; the same examples and rates, "
+                                 + "other dropout and " * (name != "precision") + "sums that are rounded otherwise")
+    write_environment(out, learner.config, now)
 
 
 def environment_before(out: Path) -> dict[str, Any]:
