@@ -47,6 +47,7 @@ def test_singular_values_become_nearly_one_and_those_of_nothing_stay() -> None:
     assert found.min() > 0.65
     assert found.max() < 1.21
     assert orthogonal(torch.zeros(1, 2, 3), "fp32").abs().max() == 0
+    assert [orthogonal(torch.ones(1, 2, 3), kind).dtype for kind in ("fp32", "bf16")] == [torch.float32, torch.bfloat16]
 
 
 def test_a_matrix_is_moved_as_its_transpose_and_each_by_itself() -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from pellucid.config import TrainConfig
+from pellucid.config import ModelConfig, TrainConfig
+from pellucid.model.build import build
 from pellucid.train.optimizer import (
     clip_gradients,
     load_optimizer_state,
@@ -71,6 +72,27 @@ def test_it_is_the_plain_equation(kind: str, weight_decay: float) -> None:
         step(model, optimizer, number)
     for p, expected in zip(model.parameters(), by_hand(kind, weight_decay, 6), strict=True):
         torch.testing.assert_close(p, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_nothing_moves_before_a_rate_is_set() -> None:
+    model = model_of()
+    optimizer = make_optimizer(model, config("adamw", DECAY))
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    assert all(torch.equal(p, before) for p, before in zip(model.parameters(), model_of().parameters(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
+def test_what_has_no_gradient_stays_though_all_of_a_rule_have_none(kind: str) -> None:
+    model, start = (build(ModelConfig(d_model=8, n_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1), 9, 9)
+                    for _ in range(2))
+    optimizer = make_optimizer(model, config(kind, DECAY))
+    set_learning_rate(optimizer, 0.1)
+    model.source_embedding.weight.grad = torch.ones_like(model.source_embedding.weight)
+    optimizer.step()
+    before = dict(start.named_parameters())
+    moved = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+    assert moved == {"source_embedding.weight"}
 
 
 def test_weight_decay_spares_vectors_and_no_parameter_is_forgotten() -> None:
