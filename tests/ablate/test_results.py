@@ -306,6 +306,16 @@ def test_words_give_direction_and_size_of_what_is_not_told_apart_too(study: Make
                                           "tokens_per_second, tokens/s ↑")
 
 
+def test_words_say_by_how_many_seeds_where_some_are_lost(study: Make, tmp_path: Path) -> None:
+    made = study({"metrics": ["validation.loss"]})
+    lost = Outcome(diverged=Divergence(7, "the loss is not finite", "loss nan"))
+    runs = [(one, lost if (one.cell.label, one.config.seed) == ("position none, narrow", 2) else outcome(one))
+            for one in planned_of(made, tmp_path)]
+    said = " ".join(in_words(made, list(results(made, runs).values()), []))
+    assert re.search(r"position none, narrow: [^;]*\), by 2 seeds[.;]", said)
+    assert re.search(r"position none, wide: [^;]*\)[.;]", said)
+
+
 @pytest.mark.parametrize(("metric", "difference", "told"), [
     ("test.bleu", Interval(-3.1, -4.0, 0.25), "3.10 points worse (4.00 worse to 0.25 better)"),
     ("test.perplexity", Interval(-1.0, -2.0, -0.5), "1.000 better (2.000 better to 0.500 better)"),

@@ -13,7 +13,6 @@ from pellucid.language import so_many
 
 def in_words(study: Study, results: Sequence[Result], grids: Sequence[Grid]) -> list[str]:
     """Of each score what its tests say, then what the grid says of it; then what else a reader must know."""
-    compared = [result for result in results if not result.cell.is_baseline]
     said = []
     if len(study.seeds) == 1:
         said.append("There is one seed, so nothing can be said about chance: no interval, no test, only a hint.")
@@ -24,22 +23,26 @@ def in_words(study: Study, results: Sequence[Result], grids: Sequence[Grid]) -> 
                     "smaller ones, and it holds.")
     of_grids = {grid.metric: grid for grid in grids}
     for metric in study.metrics:
-        said += _verdicts(metric, compared, len(study.seeds))
+        said += _verdicts(metric, results, len(study.seeds))
         if metric in of_grids:
             said += _grid(study, of_grids[metric])
     return said + _cautions(study, results)
 
 
-def _verdicts(metric: str, compared: Sequence[Result], seeds: int) -> list[str]:
-    """One metric's cells by what their tests say, each with its difference."""
+def _verdicts(metric: str, results: Sequence[Result], seeds: int) -> list[str]:
+    """One metric's cells by what their tests say, each with its difference, and its seeds where some are lost."""
+    seeds_of = {result.cell.label: result.scores[metric].values.keys() for result in results
+                if metric in result.scores}
     groups: dict[str, list[str]] = {"worse than the baseline beyond chance": [],
                                     "better than the baseline beyond chance": [],
                                     f"not told apart by {seeds} seeds (which is not to say equal)": [],
                                     "without a test": []}
     worse, better, apart, alone = groups
-    for result in (result for result in compared if is_tested(result, metric)):
+    for result in (result for result in results if not result.cell.is_baseline and is_tested(result, metric)):
         score = result.scores[metric]
-        told = result.cell.label + (f": {judged(metric, score.test.difference)}" if score.test else "")
+        paired = len(score.values.keys() & seeds_of[result.cell.baseline])
+        of_fewer = f", by {so_many(paired, 'seed')}" if paired < seeds else ""
+        told = result.cell.label + (f": {judged(metric, score.test.difference)}{of_fewer}" if score.test else "")
         if score.test is None or score.p is None:
             groups[alone].append(told)
         elif not score.differs:
