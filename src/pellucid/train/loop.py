@@ -61,7 +61,6 @@ def train_until_done(session: Session) -> bool:
     """Updates until the last step, early stopping, or a request to stop; false, with all saved, if it was a request."""
     learner, progress, log_every = session.learner, session.learner.progress, session.learner.config.train.log_every
     waiting, buffers = Waiting(learner.world.size), buffers_of(learner.model)
-    learner.model.train()
     while not is_over(session):
         started = time.monotonic()
         is_last, is_line = progress.step + 1 == session.steps, (progress.step + 1) % log_every == 0
@@ -167,7 +166,6 @@ def score(session: Session) -> dict[str, float]:
     """The scores of the weights as they are, which are written and told; the loss must be finite."""
     learner, step = session.learner, session.learner.progress.step
     scores = session.validate(learner.average)
-    learner.model.train()
     check_finite("the validation loss", step, {"loss": scores["loss"]})
     record(session, {"event": "validation", "step": step, **scores})
     best, monitor = learner.progress.best_score, learner.config.train.monitor
