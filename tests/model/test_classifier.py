@@ -35,6 +35,12 @@ def test_pooling_nothing_gives_0(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("name", POOLINGS)
+def test_pooling_one_token_gives_it(name: str, dtype: torch.dtype) -> None:
+    memory = torch.randn(1, 3, 5, dtype=dtype)
+    assert torch.equal(POOLINGS[name]()(memory, torch.tensor([[False, True, False]])), memory[:, 1])
+
+
+@pytest.mark.parametrize("name", POOLINGS)
 def test_padding_gets_no_gradient_from_a_pool(name: str, dtype: torch.dtype) -> None:
     memory = torch.randn(2, 3, 5, dtype=dtype, requires_grad=True)
     POOLINGS[name]()(memory, REAL).square().sum().backward()

@@ -1,5 +1,8 @@
 """A reader: windows are read apart, padding and neighbours change nothing, marks are those computed by hand."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 from pellucid.config import ModelConfig
 from pellucid.model.build import build_reader
 from pellucid.model.reader import LONGEST_RUN, Reader, marks_of, unfold
+from pellucid.nn.attention_pattern import full
 
 CONFIG = ModelConfig(d_model=16, n_heads=2, d_ff=32, encoder_layers=2, dropout=0.0, position="rotary", max_length=32)
 BOS, SEP, UNK = 2, 3, 1
@@ -46,6 +50,26 @@ def test_what_is_unknown_is_like_no_other_not_even_itself() -> None:
     reader.mark_embedding.register_forward_hook(lambda _, given, made: seen.append(given[0]))
     reader(torch.tensor([[BOS, UNK, 5, SEP, UNK, 5]]))
     assert seen[0].tolist() == [[0, 0, 1, LONGEST_RUN + 1, LONGEST_RUN + 1, LONGEST_RUN + 2]]
+
+
+def test_scores_are_those_of_tokens_and_marks_together() -> None:
+    reader = model()
+    source, marks, positions = torch.tensor([[BOS, 5, SEP, 6, 5]]), torch.tensor([[0, 1, 5, 5, 6]]), torch.arange(5)
+    memory = reader.encoder(reader.source_embedding(source) + reader.mark_embedding(marks), full(positions, positions))
+    expected = (memory @ reader.head.weight.T + reader.head.bias).float()
+    torch.testing.assert_close(reader(source)[0, [0, 3, 4]], expected[0, [0, 3, 4]])
+
+
+@pytest.mark.parametrize(("attention", "seen"), [("window", [6, 7, 8]), ("full", list(range(9)))])
+def test_the_window_bounds_what_the_last_token_sees(attention: str, seen: list[int]) -> None:
+    """One token a layer and two layers: it sees two to its left."""
+    config = replace(CONFIG, attention=attention, window=1)
+    reader = build_reader(config, 30, separator=SEP, unknown=UNK).eval()
+    embedded: list[torch.Tensor] = []
+    reader.source_embedding.register_forward_hook(lambda _, given, made: embedded.append(made))
+    scores = reader(torch.tensor([[BOS, 10, 11, 12, SEP, 13, 14, 15, 16]]))
+    (gradient,) = torch.autograd.grad(scores[0, 8].sum(), embedded)
+    assert gradient[0].abs().sum(-1).nonzero()[:, 0].tolist() == seen
 
 
 def test_rows_unfold_to_windows_with_their_question() -> None:
