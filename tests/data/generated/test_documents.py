@@ -1,9 +1,15 @@
 """Generated documents: every answer stands where it is said to, is the only one, and splits share no document."""
 
+import re
 from pathlib import Path
+from random import Random
+
+import pytest
 
 from pellucid.config.mapping import from_mapping
-from pellucid.data.generated.documents import documents
+from pellucid.data.generated.documents import _facts, documents
+from pellucid.data.generated.grammar.clauses import ASKED_WHAT
+from pellucid.data.generated.grammar.lexicon import PEOPLE
 from pellucid.data.reading import question_of
 from pellucid.data.splits import open_splits
 
@@ -19,12 +25,41 @@ def test_answers_stand_where_they_are_said_to() -> None:
 
 
 def test_what_is_not_answered_is_near_and_told_nowhere() -> None:
+    nouns = {person.english for person in PEOPLE} | {one.english for frame in ASKED_WHAT for one in frame.objects}
+    named: dict[str, list[bool]] = {"Who": [], "What": [], "Where": []}  # of the unanswered, whether one is told of
     for text, line in (pair for made in documents(SIZES, 1).values() for pair in made):
         question = question_of(line)
-        if question.text.startswith("Who"):
+        kind, words = question.text.split()[0], set(re.findall(r"\w+", question.text))
+        assert question.text.endswith("?")
+        if kind == "Who":
             done = question.text.removeprefix("Who ").removesuffix("?")
             assert (f" {done} " in text) == bool(question.answers)
-            assert question.answers or set(done.split()[1:]) & set(text.split())
+        if question.answers:
+            start = {"Who": "The ", "What": "the ", "Where": ""}[kind]
+            assert question.answers[0].text.startswith(start)
+            assert set(question.answers[0].text.split()) & nouns or kind == "Where"
+        else:
+            named[kind].append(bool(words & nouns & set(re.findall(r"\w+", text))))
+    assert all(named["Where"])
+    assert all(sum(some) > len(some) / 5 for some in named.values())
+    assert 0.6 < sum(map(sum, named.values())) / sum(map(len, named.values())) < 0.75
+
+
+def test_each_person_and_thing_of_a_document_is_told_of_once() -> None:
+    documents = [_facts(Random(seed)) for seed in range(300)]
+    assert {len(facts) for facts in documents} == {3, 4, 5, 6}
+    for facts in documents:
+        assert len({fact.person for fact in facts}) == len({fact.thing for fact in facts}) == len(facts)
+        assert all(re.fullmatch(r"The \w+ \w+( for)? the \w+( \w+)+\.", fact.sentence) for fact in facts)
+    assert any(" looked for the " in fact.sentence for facts in documents for fact in facts)
+
+
+def test_of_few_documents_none_is_in_two_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.data.generated.documents._SENTENCES", (1, 1))
+    made = documents({"train": 3000, "validation": 600, "test": 600}, 1)
+    texts = [{text for text, _ in pairs} for pairs in made.values()]
+    assert [len(some) for some in texts] == [1000, 200, 200]
+    assert len(set.union(*texts)) == 1400
 
 
 def test_no_document_is_in_two_splits_and_all_are_the_same_again() -> None:

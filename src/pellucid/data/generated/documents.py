@@ -1,8 +1,8 @@
 """Short documents that tell who did what where, in words of the bundled grammar, and questions on them.
 
 Each sentence of a document has a person and a thing that no other one has, so that a question has one answer. One
-question out of four has none, and yet is about a person or a thing that the document speaks of: a search finds passages
-that have the words of a question and do not answer it.
+question out of four has none: it is about a fact that has a person or a thing in common with the document, and two out
+of three of these questions name it. A search finds such passages: they have words of a question and do not answer it.
 """
 
 from random import Random
