@@ -200,6 +200,14 @@ def test_a_corpus_of_several_windows_is_the_same_and_lets_go_of_what_was_read(la
     assert rows(corpus.source) == expected
 
 
+def test_ids_in_blocks_of_another_size_are_made_anew(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows(large()[0].source)
+    monkeypatch.setattr("pellucid.data.blocks.BLOCK", 4)
+    again = large()[0]
+    assert rows(again.source) == before
+    assert again.totals()[:, 0].tolist() == [4, 2]
+
+
 @pytest.mark.parametrize("part", ["source.ids", "target.offsets"])
 def test_damage_in_a_window_is_told_when_it_is_made_and_mended_by_the_next_start(part: str, large: Any,
                                                                                 cache: Path) -> None:

@@ -15,7 +15,7 @@ from pellucid.data.sentences import divide, sentences
     "Das ist z.B. gut. |Wirklich!", "Er kam am 3. mai nicht. |Ja.", "¿Qué? |¡No! |Sí.", "Wait... |What? |no… yes.",
     "我很好。|你呢？|“走吧！”|他说", "你好！！|再见。", "値は３．１４です．|次", "今日は。 |明日は。", "यह है। |वह है।",
     "هذا جيد؟ |نعم.", "나는 간다. |너는 온다.", "Это так. |Нет!", "www.example.com is a site. |v2.0 too.",
-    "no end at all", ""])
+    "Made in the USA. |He likes plan b. |Then wow! |he left .  |then it ended.", "no end at all", ""])
 def test_by_hand(marked: str) -> None:
     assert sentences(marked.replace("|", "")) == marked.split("|")
 

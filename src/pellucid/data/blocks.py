@@ -79,7 +79,7 @@ class Blocks:
         for block in blocks:
             if _digest(self.totals, block, sides) != self.sha256[block]:
                 with contextlib.suppress(OSError):
-                    (self.folder / MANIFEST).unlink(missing_ok=True)
+                    (self.folder / MANIFEST).unlink()
                 first = block * BLOCK
                 raise DataError("the token ids that were kept are damaged", where=str(self.folder),
                                 why=f"those of the pairs {first + 1:,} to {first + int(self.totals[block, 0]):,} are "

@@ -97,7 +97,7 @@ def locate(given: Split, known: Known | None) -> tuple[Split, str]:
     there = inside(given, known.directory)
     if not all(map(shards.are_there, there.paths)):
         return given, here
-    if all(map(shards.are_there, given.paths)) and known.is_of(given):
+    if known.is_of(given):
         return given, here
     return there, known.directory
 

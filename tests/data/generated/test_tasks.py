@@ -89,6 +89,12 @@ def test_every_length_is_left_for_training() -> None:
     assert {len(a.split()) for a, _ in made["train"]} == {1, 2, 3, 4, 5, 6}
 
 
+def test_of_any_length_half_of_the_lines_are_held_out_at_most() -> None:
+    made = generate(Generated("copy", 50, 4, 3, symbols=2, min_length=1, max_length=3), "seq2seq", 1)
+    held_out = Counter(len(a.split()) for name in ("validation", "test") for a, _ in made[name])
+    assert held_out == {1: 1, 2: 2, 3: 4}
+
+
 def test_a_space_that_is_too_small_is_refused() -> None:
     with pytest.raises(ConfigError, match="40 different lines") as caught:
         generate(Generated("copy", 10, 20, 20, symbols=3, min_length=1, max_length=3), "seq2seq", 1)
