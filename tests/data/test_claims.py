@@ -61,6 +61,12 @@ def test_another_process_is_told_apart_and_named(tmp_path: Path) -> None:
     assert holder(tmp_path / "nobody") == ""
 
 
+def test_who_has_it_is_all_that_is_told(tmp_path: Path) -> None:
+    (tmp_path / "claim").write_text("who had it before, of a longer name" * 9)
+    with claimed(tmp_path / "claim"):
+        assert holder(tmp_path / "claim") == f"{os.uname().nodename}, process {os.getpid()}"
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_death_releases_it(tmp_path: Path, how: int) -> None:
     with another(tmp_path / "claim") as process:

@@ -133,6 +133,15 @@ def test_another_failure_of_the_library_is_told(tmp_path: Path, monkeypatch: pyt
         list(read_pairs(Split(path="hub:owner/name"), fields_for("seq2seq", DataConfig())))
 
 
+@pytest.mark.parametrize("name", ["a" * 300, "\udcff/a"])
+def test_a_name_that_no_folder_can_have_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets, "load_dataset_builder", lambda name, *given: name.encode() + Path(name).read_bytes())
+    with pytest.raises(DataError, match="cannot be read"):
+        list(read_pairs(Split(path=f"hub:{name}"), fields_for("seq2seq", DataConfig())))
+
+
 def test_one_array_of_records_is_not_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As fjcanyue/wikipedia-zh-cn is: a file of records with id, title, tags and text."""
     datasets = pytest.importorskip("datasets")

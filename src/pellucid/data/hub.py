@@ -42,8 +42,7 @@ def fetch(address: str) -> str:
     if match is None:
         raise ConfigError("this is no Hub address", where=address, fix="write hub:owner/name:configuration#split")
     name, configuration, split = match["name"], match["configuration"], match["split"] or "train"
-    state = _local_state(Path(name)) if Path(name).is_dir() else ""
-    digest = hashlib.sha256(f"{address}\n{state}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{address}\n{_local_state(Path(name))}".encode(errors="surrogatepass")).hexdigest()[:12]
     readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{name} {split}")[-60:].strip("-")
     folder = cache_folder("hub") / f"{readable}-{digest}"
     if not (folder / _FILE).is_file():
@@ -52,9 +51,12 @@ def fetch(address: str) -> str:
 
 
 def _local_state(folder: Path) -> str:
-    """Names, sizes and times of a folder's files, so that a change in them is seen."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return "\n".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files)
+    """Names, sizes and times of a folder's files, so that a change in them is seen; "" of what is no folder."""
+    try:
+        files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else ()
+        return "\n".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files)
+    except OSError:  # a name too long for one, a folder that nobody may enter: who reads it is told
+        return ""
 
 
 def _download(name: str, configuration: str | None, split: str, file: Path) -> None:
