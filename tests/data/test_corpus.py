@@ -19,6 +19,7 @@ from pellucid.data import corpus as corpus_module
 from pellucid.data import shards
 from pellucid.data.corpus import Corpus, open_corpus
 from pellucid.data.encoding import _chunks, dtype_of
+from pellucid.data.sample import sample_corpus
 from pellucid.data.source_ids import shorten, source_ids
 from pellucid.data.splits import open_splits
 from pellucid.data.tokenizers.build import Tokenizers, train_tokenizers
@@ -111,6 +112,19 @@ def test_texts_to_classify_begin_with_bos_and_targets_are_labels(tmp_path: Path,
     assert rows(corpus.source) == [[BOS, *tokenizers.source.encode("a b")], [BOS, *tokenizers.source.encode("c")]]
     assert rows(corpus.target) == [[1], [0]]
     assert source_ids(["a", ""], tokenizers, True)[1] == [BOS]
+
+
+@pytest.mark.parametrize("over", [
+    {}, {"data": {"too_long": "cut"}}, {"task": "classification", "data": {"source_field": 1, "label_field": 2}},
+    {"data": {"objective": "span_corruption"}, "tokenizer": {"sentinels": 2}}])
+def test_a_sample_in_memory_is_what_the_files_have(opened: Any, over: dict[str, Any]) -> None:
+    corpus, tokenizers, config = opened(over)
+    alone = config.data.objective == "span_corruption"
+    pairs = [(a, a if alone else b) for a, b in (line.split("\t") for line in LINES)]
+    sample = sample_corpus([(a, b) for a, b in pairs if a.strip() and b.strip()], tokenizers, config)
+    assert rows(sample.source) == rows(corpus.source)
+    assert list(map(len, rows(sample.target))) == list(map(len, rows(corpus.target)))
+    assert rows(sample.target) == rows(corpus.target) or config.task == "classification"  # of which it has any
 
 
 def test_a_label_that_training_never_saw_is_placed(tmp_path: Path, opened: Any) -> None:
