@@ -115,7 +115,8 @@ def test_texts_to_classify_begin_with_bos_and_targets_are_labels(tmp_path: Path,
 
 
 @pytest.mark.parametrize("over", [
-    {}, {"data": {"too_long": "cut"}}, {"task": "classification", "data": {"source_field": 1, "label_field": 2}},
+    {}, {"model": {"max_length": 4}}, {"data": {"too_long": "cut"}},
+    {"task": "classification", "data": {"source_field": 1, "label_field": 2}},
     {"data": {"objective": "span_corruption"}, "tokenizer": {"sentinels": 2}}])
 def test_a_sample_in_memory_is_what_the_files_have(opened: Any, over: dict[str, Any]) -> None:
     corpus, tokenizers, config = opened(over)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pellucid.config import DataConfig, Split
+from pellucid.data import hub
 from pellucid.data.hub import with_split
 from pellucid.data.sources import Fields, fields_for, read_records
 from pellucid.errors import ConfigError, DataError
@@ -45,12 +46,18 @@ def test_a_hub_data_set_is_written_out_once(tmp_path: Path, monkeypatch: pytest.
     kept = list((tmp_path / "cache" / "hub").iterdir())
     assert len(kept) == 2
     times = {path: path.stat().st_mtime_ns for path in kept}
+    with monkeypatch.context() as patch:
+        patch.setattr(hub, "_download", lambda *given: pytest.fail("written out again"))
+        assert list(read_pairs(Split(path=f"hub:{folder}#test"), fields)) == PAIRS[:1]
     assert list(read_pairs(Split(path=f"hub:{folder}#train"), fields)) == PAIRS
     assert {path: path.stat().st_mtime_ns for path in kept} == times
     write(folder / "train.jsonl", PAIRS[1:])
     assert list(read_pairs(Split(path=f"hub:{folder}"), fields)) == PAIRS[1:]
     with pytest.raises(DataError, match="Hub data set cannot be read"):
         list(read_pairs(Split(path=f"hub:{folder}#none"), fields))
+    (tmp_path / "lines").mkdir()
+    write(tmp_path / "lines" / "train.json", PAIRS)  # is no array, whatever it is called
+    assert list(read_pairs(Split(path=f"hub:{tmp_path / 'lines'}"), fields)) == PAIRS
     with pytest.raises(ConfigError, match="no Hub address"):
         list(read_pairs(Split(path="hub:"), fields))
 
@@ -95,8 +102,11 @@ def exported(folder: Path) -> Path:
         place = folder / "iwslt2017-en-de" / split
         place.mkdir(parents=True)
         column = [{"de": b, "en": a} for a, b in TALKS[: 3 - number]]
-        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table({"translation": column}),
-                                                           place / "0000.parquet")
+        other = folder / "iwslt2017-de-en" / split
+        other.mkdir(parents=True)
+        for where in (place, other):  # of which another configuration is not asked for
+            pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table({"translation": column}),
+                                                               where / "0000.parquet")
     return folder
 
 
