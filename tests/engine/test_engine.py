@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ V = 40
 SPECIALS = Specials(bos=2, eos=3, pad=0)
 PARTS: list[dict[str, Any]] = [
     {"position": "sinusoidal"}, {"position": "learned", "residual": "post"}, {"position": "none", "norm": "rmsnorm"},
-    {"position": "sinusoidal", "residual": "deepnorm", "feed_forward": "swiglu"},
+    {"position": "sinusoidal", "residual": "deepnorm", "feed_forward": "swiglu", "d_ff": 100},
     {"position": "sinusoidal", "norm": "stdnorm", "residual": "none", "tie_embeddings": False},
     {"position": "sinusoidal", "feed_forward": "gelu", "n_heads": 8}, {"position": "rotary", "d_key": 18},
     {"position": "alibi", "attention": "window", "window": 2}, {"position": "t5", "norm": "rmsnorm", "d_ff": 100},
@@ -150,6 +151,17 @@ def test_equal_totals_are_ranked_alike_in_one_call_and_step_by_step() -> None:
     options = SearchOptions(beam_size=3, max_length=4, n_best=3)
     engine = Engine(model, "fp32")
     assert in_one_call(engine, sources(3), options) == search(engine, sources(3), 3, options, SPECIALS)
+
+
+def test_nothing_is_said_twice_where_that_is_asked_for() -> None:
+    engine, options = engine_of("fp32", V), SearchOptions(beam_size=2, max_length=12, min_length=11)
+
+    def repeated(options: SearchOptions) -> int:
+        pairs = [[*pairwise(best[0].tokens)] for best in search(engine, sources(5), 5, options, SPECIALS)]
+        return sum(len(each) - len(set(each)) for each in pairs)
+
+    assert repeated(options) > 0
+    assert repeated(replace(options, no_repeat_ngram=2)) == 0
 
 
 def test_learned_positions_end_a_search_where_the_table_ends() -> None:
@@ -334,7 +346,7 @@ def test_the_best_tokens_in_one_pass_are_those_of_the_plain_way(rows: int, vocab
                                                                  seed: int, dtype: torch.dtype) -> None:
     draw = torch.Generator().manual_seed(seed)
     logits = torch.randint(-6, 6, (rows, vocabulary), generator=draw).to(dtype)  # many ties
-    values, ids = ranked(logits, count, min_length)
+    values, ids = ranked(logits.T.contiguous().T, count, min_length)  # however they lie
     use_kernels(torch.device("cpu"), False)
     try:
         expected, expected_ids = ranked(logits, count, min_length)
