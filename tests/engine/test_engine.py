@@ -141,6 +141,8 @@ def test_other_beginnings_are_left_to_the_search_by_steps() -> None:
                        [of_tokens([SPECIALS.eos])] * 2, [of_tokens([V])] * 2):
         with pytest.raises(Refusal, match="prefixes"):
             frozen.search(ids[real].numpy(), real.sum(1).numpy(), SearchOptions(max_length=4), SPECIALS, beginnings)
+    with pytest.raises(Refusal, match="prefixes"):  # what is all of an output would never be chosen
+        in_one_call(engine, (ids, real), SearchOptions(max_length=1), begun=7)
 
 
 def test_equal_totals_are_ranked_alike_in_one_call_and_step_by_step() -> None:

@@ -306,6 +306,8 @@ def test_whatever_the_weights_depend_on_has_a_place_of_its_own(folder: Path, emp
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert not is_there()
+    monkeypatch.setenv("PELLUCID_OF_NO_IMPORTANCE", "1")
+    assert is_there()
 
 
 def test_what_is_damaged_is_made_again(folder: Path, empty: Path) -> None:
@@ -344,11 +346,31 @@ def test_a_cache_that_others_may_write_to_is_not_read(folder: Path, empty: Path)
 
 
 def test_only_the_last_few_are_kept(folder: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(5):
-        with monkeypatch.context() as patch:
-            patch.setattr(kept, "_CODE", [str(number)])
-            load(folder).generate(TEXTS)
-    assert len(list(empty.rglob("weights"))) == 3
+    """Those that were used last."""
+    places, used = dict[int, Path](), list[int]()
+    for number in (0, 1, 2, 0, 3, 4, 0, 5, 3, 6):
+        monkeypatch.setattr(kept, "_CODE", [str(number)])
+        load(folder).generate(TEXTS)
+        found = {weights.parent for weights in empty.rglob("weights")}
+        used = [*(other for other in used if other != number), number][-3:]
+        places |= dict.fromkeys({number} - places.keys(), *(found - set(places.values())))
+        assert found == {places[each] for each in used}
+        for place in found:  # an hour later
+            os.utime(place, (place.stat().st_mtime - 3600,) * 2)
+
+
+def test_what_is_kept_is_packed_once(folder: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = list[Path]()
+
+    def noted(frozen: Frozen, place: Path) -> None:
+        saved.append(place)
+        save(frozen, place)
+
+    monkeypatch.setattr(kept, "save", noted)
+    samples, first = DecodeConfig(sample=True, max_length=4), load(folder)  # which take no kept weights
+    for run in (first, first, load(folder)):
+        run.generate(TEXTS, options=samples)
+    assert len(saved) == 1
 
 
 def test_what_another_process_packs_stays_and_what_it_left_goes(folder: Path, empty: Path,
@@ -439,3 +461,6 @@ def test_what_the_kernel_does_not_search_is_named() -> None:
             check(options, False, SPECIALS, V, 24)
     with pytest.raises(Refusal, match="prefixes"):
         check(SearchOptions(max_length=24), True, SPECIALS, V, 24)
+    for specials in (Specials(bos=V), Specials(eos=V), Specials(pad=V)):
+        with pytest.raises(Refusal, match="vocabulary"):
+            check(SearchOptions(max_length=24), False, specials, V, 24)
