@@ -219,13 +219,13 @@ class GraphedStep:
                 raise Refusal(f"a step cannot be recorded ({fault})")
         return self._known[sizes]
 
-    def _make(self, like: tuple[LayerCache, ...], sizes: tuple[int, int, int]) -> str:
-        """Records one of these sizes; why it could not be, told when the memory of what failed is free again."""
+    def _make(self, like: tuple[LayerCache, ...], sizes: tuple[int, int, int]) -> str | None:
+        """Records one of these sizes; why it cannot be, told when the memory of what failed is free again."""
         try:
             self._known[sizes] = Recorded(self.model, like, *sizes, self._precision, self._record)
         except RuntimeError as error:
             return first_line(error)
-        return ""
+        return None
 
 
 def against_recording(model: Transformer) -> str | None:
