@@ -153,6 +153,19 @@ def test_what_is_said_of_an_engine_is_not_believed(reason: str, tmp_path: Path) 
         with pytest.warns(PellucidWarning, match=reason):
             assert forged(tmp_path / str(number), forge) is None
     assert forged(tmp_path / "kept", lambda about: None) is not None
+    (tmp_path / "kept" / "about.json").write_text("[]")
+    sign(tmp_path / "kept")
+    with pytest.warns(PellucidWarning, match="other keys"):
+        assert read(tmp_path / "kept", calls.call) is None
+
+
+@pytest.mark.parametrize("places", ["source_places", "target_places"])
+def test_each_stack_has_tables_for_its_own_positions(places: str, tmp_path: Path) -> None:
+    frozen = engine_of("fp32", {"position": "rotary"}).frozen(24, 24)
+    longer = np.zeros((1000, frozen.source_places.shape[1]), np.float32)
+    save(replace(frozen, **{places: longer}), tmp_path / "kept")
+    with pytest.warns(PellucidWarning, match="each position has its turn"):
+        assert read(tmp_path / "kept", calls.call) is None
 
 
 @pytest.mark.parametrize("name", ["encoder", "decoder"])
