@@ -129,8 +129,9 @@ def test_steps_are_tried_before_they_are_used(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(graphed_step, "recorder", once)
     assert GraphedStep(model, "fp32", 1).fault == "recorded steps give other logits"
     monkeypatch.setattr(graphed_step, "recorder", never)
-    assert GraphedStep(model, "fp32", 1).fault == (
-        "a step cannot be recorded (operation not permitted when stream is capturing)")
+    faulty = GraphedStep(model, "bf16", 1)
+    assert faulty.fault == "a step cannot be recorded (operation not permitted when stream is capturing)"
+    assert faulty.model is model  # whose copy nobody needs
 
 
 def test_what_cannot_be_recorded_later_is_refused_and_plain_steps_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,8 @@ class GraphedStep:
         except RuntimeError as error:  # what CUDA raises
             self.fault = f"nothing can be recorded here ({first_line(error)})"
         self._known.clear()  # of two rows, which was for that alone
+        if self.fault is not None:
+            self.model = model  # a copy would stay for nothing
 
     def _fault(self) -> str | None:
         """What two of its steps show beside those of the modules: that they give other logits when they are launched
