@@ -3,7 +3,7 @@ not, and is launched here one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -80,16 +80,19 @@ def test_where_few_sentences_are_left_their_beams_see_their_sources(sentences: i
 
 
 def test_what_is_no_number_stays_in_its_own_batch() -> None:
-    model = build(SMALL, 30, 30).eval()
-    model.source_embedding.weight.data[29] = torch.nan
-    step, options = GraphedStep(model, "fp32", 2), SearchOptions(beam_size=2, max_length=9)
+    model = build(replace(SMALL, tie_embeddings=False), 30, 30).eval()
+    model.source_embedding.weight.data[29] = model.target_embedding.weight.data[29] = torch.nan
+    step, options = GraphedStep(model, "fp32", 2), SearchOptions(beam_size=2, max_length=9, min_length=8)
 
-    def searched(*ids: int) -> Any:
-        return search(step, (torch.tensor([ids]), None), 1, options, Specials())[0][0].tokens
+    def searched(*ids: int, begun: Sequence[int] = ()) -> Any:
+        return search(step, (torch.tensor([ids]), None), 1, options, Specials(), [begun])[0][0].tokens
 
     expected = searched(5, 6, 7)
     with pytest.raises(NumericalError):
         searched(5, 29, 7, 8, 9, 10)
+    assert searched(5, 6, 7) == expected
+    with pytest.raises(NumericalError):
+        searched(5, 6, 7, begun=[5, 6, 7, 8, 29])  # where the caches have grown
     assert searched(5, 6, 7) == expected
 
 
@@ -108,7 +111,8 @@ def test_a_copy_in_bf16_leaves_the_model_as_it_is() -> None:
 def test_steps_are_tried_before_they_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build(SMALL, 30, 30).eval()
     assert GraphedStep(model, "fp32", 1).fault is None
-    assert GraphedStep(model, "bf16", 1).fault is None
+    assert (in_half := GraphedStep(model, "bf16", 1)).fault is None
+    assert in_half.model.output.weight.dtype == torch.bfloat16
 
     def once() -> Callable[[gpu.Launch], gpu.Launch]:
         def record(function: gpu.Launch) -> gpu.Launch:
