@@ -241,13 +241,17 @@ def test_characters_that_no_font_has_are_told(cli: Any, run: Path, tmp_path: Pat
     assert "has 春 眠, so they are boxes" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
-def browse(page: Path, folder: Path, width: int) -> tuple[list[str], list[str]]:
-    """Opens a page in a headless Chromium: the lines of its console, and every address that it asked for."""
+def browser() -> str:
     if BROWSER is None:
         assert not os.environ.get("PELLUCID_REQUIRE_BROWSER"), "no Chromium here, and PELLUCID_REQUIRE_BROWSER is set"
         pytest.skip("no Chromium here: install the Debian package chromium")
+    return BROWSER
+
+
+def browse(page: Path, folder: Path, width: int) -> tuple[list[str], list[str]]:
+    """Opens a page in a headless Chromium: the lines of its console, and every address that it asked for."""
     shot, log = folder / "shot.png", folder / "network.json"
-    done = subprocess.run([BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900",
+    done = subprocess.run([browser(), *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900",
                            f"--screenshot={shot}", f"--log-net-log={log}", page.as_uri()],
                           capture_output=True, text=True, timeout=240, check=False)
     assert shot.exists(), done.stderr
@@ -262,6 +266,23 @@ def test_in_a_browser_nothing_goes_wrong_and_nothing_is_asked_for(
     for folder in (inspected, inspected_classifier):
         (tmp_path / folder.name).mkdir()
         assert browse(folder / "index.html", tmp_path / folder.name, width) == ([], [])
+
+
+def test_on_paper_nothing_is_cut(inspected: Path, inspected_classifier: Path) -> None:
+    """Of a sheet of A4, within the margins; whatever the reader has unfolded before."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        page = driver.chromium.launch(executable_path=browser(), args=FLAGS).new_page(
+            viewport={"width": 718, "height": 1000})
+        page.emulate_media(media="print")
+        for folder in (inspected, inspected_classifier):
+            page.goto((folder / "index.html").as_uri())
+            assert page.evaluate("""() => {
+                document.querySelectorAll("details").forEach(one => one.open = true);
+                return [document.documentElement, ...document.querySelectorAll("figure, .wide")].filter(
+                    one => one.scrollWidth > one.clientWidth + 1).map(one => one.outerHTML.slice(0, 200));
+            }""") == []
 
 
 def test_the_browser_would_tell(tmp_path: Path) -> None:

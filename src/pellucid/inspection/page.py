@@ -44,7 +44,17 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; ma
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
 .note { border-left: 4px solid #e69f00; padding: .3rem .8rem; background: #fdf6e7; }
-@media print { details { break-inside: avoid; } nav { display: none; } }
+@media print { /* paper cannot be scrolled: what is wide becomes smaller */
+  * { print-color-adjust: exact; }
+  nav { display: none; }
+  h2, h3, h4, .lead, summary { break-after: avoid; }
+  figure, tr { break-inside: avoid; }
+  figure, .wide { overflow: visible; }
+  figure img, .map svg { max-width: 100%; height: auto; }
+  table { font-size: .6rem; width: 100%; }
+  th, td { padding-right: .4rem; white-space: normal; }
+  td:not(.n) { overflow-wrap: anywhere; }
+}
 """
 
 
