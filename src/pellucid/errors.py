@@ -2,7 +2,8 @@
 
 import codecs
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 _MAGIC = {b"\x1f\x8b": "it looks like gzip: unpack it, or name it .gz where it is data",
@@ -63,6 +64,19 @@ class OutputError(UserError):
 
 
 Kind = TypeVar("Kind", bound=UserError)
+
+
+@contextmanager
+def right_to_read() -> Iterator[None]:
+    """Tells which file of a run, or of its like, this user may not read; a decorator, too.
+
+    Raises:
+        CheckpointError: there is one.
+    """
+    try:
+        yield
+    except PermissionError as error:
+        raise no_right(error) from error
 
 
 def no_right(error: PermissionError) -> CheckpointError:

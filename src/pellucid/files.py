@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pellucid.cache import cache_folder, delete, is_scratch, scratch_name, tell_of_damage
-from pellucid.errors import CheckpointError, OutputError, check_format, no_right
+from pellucid.errors import CheckpointError, OutputError, check_format, no_right, right_to_read
 
 MANIFEST = "manifest.json"
 REPAIR = "copy it again, or run the same `pellucid train` command again: it goes on from what is whole"
@@ -207,6 +207,7 @@ def checked_sha256(path: Path, name: str, anew: bool = False) -> str:
     return digest
 
 
+@right_to_read()
 def _entries(path: Path) -> dict[str, tuple[int, str]]:
     """The size and the SHA-256 of each file, as the manifest has them."""
     if (path / MANIFEST).is_symlink():
@@ -221,6 +222,7 @@ def _entries(path: Path) -> dict[str, tuple[int, str]]:
         raise CheckpointError("the manifest is damaged", where=str(path / MANIFEST), why=str(error)) from error
 
 
+@right_to_read()
 def _check(folder: Path, name: str, size: int, digest: str, digest_of: Callable[[Path], str]) -> None:
     file, fault, why = folder / name, "", ""
     if Path(name).name != name or file.is_symlink() or not file.is_file():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +104,31 @@ class TestRunFolder:
         code, found = report(cli, copy)
         assert code == 3
         assert {"pointer", "tokenizer"} <= kinds(found, "broken")
+
+    @pytest.mark.parametrize(("name", "kind"), [
+        ("tokenizer", "tokenizer"), ("data", "data_record"), ("checkpoints", "checkpoint"),
+        ("checkpoints/step-00000024", "checkpoint"), ("metrics.jsonl", "metrics")])
+    def test_what_this_user_may_not_read_is_found(self, cli: Any, copy: Path, monkeypatch: pytest.MonkeyPatch,
+                                                  name: str, kind: str) -> None:
+        """And all else is looked at as well. Root may read everything, so the system's calls are told to refuse."""
+        closed = copy / name
+
+        def refusing(call: Callable[..., Any], opens: bool) -> Callable[..., Any]:
+            def ask(path: Any, *rest: Any, **more: Any) -> Any:
+                if isinstance(path, str | Path) and closed in (*[Path(path)] * opens, *Path(path).parents):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+                return call(path, *rest, **more)
+
+            return ask
+
+        for module, what in ((os, "stat"), (os, "lstat"), (os, "listdir"), (io, "open")):
+            monkeypatch.setattr(module, what, refusing(getattr(module, what), what in ("listdir", "open")))
+        code, found = report(cli, copy)
+        (finding,) = [each for each in found["findings"] if each["kind"] == kind]
+        assert "no permission" in finding["what"]
+        assert "chmod" in finding["do"]
+        assert code == 3
+        assert found["run"]["best"] == "step-00000024"
 
     @pytest.mark.parametrize("name", ["train", "test"])
     def test_data_that_changed(self, cli: Any, copy: Path, name: str) -> None:

@@ -212,7 +212,8 @@ def _explain(error: Exception) -> int:
         return _stop("out of memory\n  do:    try a smaller train.batch_tokens or decode.batch_tokens", 74)
     if isinstance(error, OSError):
         place = f"\n  where: {error.filename}" if error.filename else ""
-        return _stop(f"input or output failed: {error.strerror or error}{place}", 74)
+        fix = "\n  do:    check the path and its permissions" if isinstance(error, PermissionError) else ""
+        return _stop(f"input or output failed: {error.strerror or error}{place}{fix}", 74)
     if isinstance(error, ValueError):
         return _stop(str(error), 2)
     whose = " or ".join(["pellucid", *own.words()[1::2]])

@@ -15,7 +15,7 @@ from pellucid.doctor.examine import examine
 from pellucid.doctor.finding import SEVERITIES, Example, Finding
 from pellucid.doctor.machine import look_around
 from pellucid.doctor.questions import examine_questions
-from pellucid.errors import CheckpointError, ConfigError, DataError
+from pellucid.errors import CheckpointError, ConfigError, DataError, right_to_read
 from pellucid.files import check_folder, checked_sha256, read_json
 from pellucid.model.build import check
 from pellucid.runs.folder import has_begun, read_config, tokenizer_options
@@ -81,8 +81,9 @@ def _divided(config: RunConfig, run: Path | None, folder: Path) -> tuple[dict[st
     is_there = run is not None and (config.data.train is not None or (run / "data").exists())
     found = []
     try:
-        is_runs = run is not None and is_there and read_config(run).data == config.data
-        splits = open_splits(config, run if run is not None and is_runs else folder)
+        with right_to_read():
+            is_runs = run is not None and is_there and read_config(run).data == config.data
+            splits = open_splits(config, run if run is not None and is_runs else folder)
     except CheckpointError as error:
         splits = open_splits(config, folder)
         found.append(Finding.of_error("data_record", "broken", _WHERE, error, "it can be neither resumed nor scored"))
@@ -104,6 +105,7 @@ def _shortened(finding: Finding, folder: str) -> Finding:
     return dataclasses.replace(finding, examples=examples)
 
 
+@right_to_read()
 def _tokenizers_of(run: Path | None) -> Tokenizers | None:
     """Those of a run in which something was trained, or that has them already."""
     is_there = run is not None and ((run / "tokenizer").exists() or has_begun(run))
@@ -117,7 +119,12 @@ def check_run(run: Path, splits: dict[str, Pairs],
     whole: list[str] = []
     is_slim = (run / MARK).exists()
     pointers = {name: _pointed_to(run / f"{name}.json") for name in (("best",) if is_slim else ("best", "last"))}
-    folders = sorted(path for path in (run / "checkpoints").glob("*") if path.name.startswith(("step-", AVERAGE)))
+    folders, is_closed = list[Path](), False
+    try:
+        folders = _checkpoints(run / "checkpoints")
+    except CheckpointError as error:
+        found.append(_damaged("checkpoint", error))
+        is_closed = True
     for folder in folders:
         progress(f"checking {folder.name}")
         try:
@@ -137,10 +144,16 @@ def check_run(run: Path, splits: dict[str, Pairs],
         found.append(_damaged("metrics", error))
     found += _changed_data(run, splits)
     steps = [name for name in whole if name.startswith("step-")]
-    if not folders:
+    if not folders and not is_closed:
         found.append(Finding("checkpoint", "note", _WHERE, "nothing has been trained here yet"))
     return found, {"checkpoints": len(folders), "whole": len(whole), "best": pointers["best"],
                    "resumes_from": steps[-1] if steps and not is_slim else None, "slim": is_slim}
+
+
+@right_to_read()
+def _checkpoints(folder: Path) -> list[Path]:
+    there = folder.iterdir() if folder.exists() else ()
+    return sorted(path for path in there if path.name.startswith(("step-", AVERAGE)))
 
 
 def _pointed_to(path: Path) -> str | None:

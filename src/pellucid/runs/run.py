@@ -19,7 +19,7 @@ from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.engine.engines import Engines
 from pellucid.engine.frozen import Refusal
 from pellucid.engine.kept import KeptWeights
-from pellucid.errors import ConfigError, DataError, no_right
+from pellucid.errors import ConfigError, DataError, right_to_read
 from pellucid.files import checked_sha256
 from pellucid.runs.candidates import Classified, Generated, Scored
 from pellucid.runs.decoder import Decoder, Request, Route, refuse_kept
@@ -281,13 +281,11 @@ def load(folder: str | Path) -> Run:
         CheckpointError: no run folder, nothing trained in it yet, or something in it is damaged, or may not be read.
     """
     folder = Path(folder)
-    try:
+    with right_to_read():
         config = read_config(folder)
         require_own_parts(folder, config)
         checkpoint, tokenizers = chosen_checkpoint(folder), load_tokenizers(folder / "tokenizer")
         run = Run(folder, config, tokenizers, Weights(checkpoint.absolute(), checked_sha256(checkpoint, WEIGHTS)))
-    except PermissionError as error:
-        raise no_right(error) from error
     if "torch" in sys.modules:  # its work in this process is done with the kernels from now on
         _choose_kernels(config)
     return run

@@ -12,7 +12,7 @@ from typing import Any, Self, TextIO
 
 from pellucid.config import Split
 from pellucid.data.shards import lines_of
-from pellucid.errors import CheckpointError
+from pellucid.errors import CheckpointError, right_to_read
 from pellucid.files import append_line, write_bytes, write_text
 from pellucid.language import columns
 
@@ -41,11 +41,12 @@ class Metrics:
             write_text(self.path, "".join(json.dumps(event) + "\n" for event in kept))
 
 
+@right_to_read()
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The events of a metrics.jsonl; a last line cut short is left out.
 
     Raises:
-        CheckpointError: a line in the middle is damaged.
+        CheckpointError: a line in the middle is damaged, or this user may not read them.
     """
     events = []
     lines = path.read_bytes().split(b"\n") if path.exists() else []
