@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.serve.asgi import call, serving
 
 import pellucid
+from pellucid.serve.metrics import Metrics
+from pellucid.serve.scheduler import Scheduler
 
 KEPT = Path(__file__).parents[1] / "runs" / "kept" / "0.1.0" / "run"
 LINE = re.compile(r'pellucid_[a-z_]+(\{[a-z]+="[^"\\\n]*"(,[a-z]+="[^"\\\n]*")*\})? [0-9.e+-]+')
@@ -38,3 +40,11 @@ def test_series_are_well_formed_and_bounded() -> None:
     assert counted["pellucid_request_seconds_count"] == counted['pellucid_request_seconds_bucket{le="+Inf"}'] == 204
     assert counted["pellucid_texts_total"] == counted["pellucid_batches_total"] == 1
     assert counted["pellucid_queue_requests"] == counted["pellucid_queue_seconds"] == 0
+
+
+def test_a_count_goes_on_however_large_it_is() -> None:
+    scheduler = Scheduler(1.0, threads=1)
+    scheduler.texts, scheduler.seconds = 123_456_789, 1_234_567.25
+    lines = Metrics().text(scheduler).splitlines()
+    assert "pellucid_texts_total 123456789" in lines
+    assert "pellucid_decoding_seconds_total 1234567.25" in lines

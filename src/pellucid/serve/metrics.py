@@ -53,7 +53,7 @@ class Metrics:
                 ("texts_total", "counter", "texts that were decoded", queue.texts),
                 ("decoding_seconds_total", "counter", "time that the decoding threads have worked", queue.seconds)):
             yield from _head(name, kind, told)
-            yield f"pellucid_{name} {value:.6g}"
+            yield f"pellucid_{name} {value:.15g}"  # to the last text: a rate is a difference
         yield from _head("requests_total", "counter", "requests that were answered, by path and status")
         for (path, status), count in sorted(self._requests.items()):
             yield f'pellucid_requests_total{{path="{path}",status="{status}"}} {count}'
