@@ -16,7 +16,9 @@ from tests.serve.asgi import Server, serving
 from pellucid.config import TokenizerConfig
 from pellucid.data.tokenizers.build import train_tokenizers
 from pellucid.data.tokenizers.interface import Tokenizer
+from pellucid.serve.catalogue import Catalogue
 from pellucid.serve.detect import Detector
+from pellucid.serve.limits import Limits
 
 PAIRS = [
     ("the cat sleeps in the house and the dog runs", "le chat dort dans la maison et le chien court"),
@@ -142,3 +144,22 @@ def test_alternatives_are_a_whole_number_of_a_few(alternatives: Any, server: Ser
     asked = {"q": "the cat", "source": "en", "target": "fr", "alternatives": alternatives}
     answer = server.post("/translate", asked)
     assert (answer.status, "alternatives must be" in answer.json["error"]) == (400, True)
+
+
+def test_where_no_limit_is_none_is_told() -> None:
+    with serving({"run": tiny_run(1, {}, {}, SUBWORDS)}, [("en", "fr")], Limits(alternatives=0)) as free:
+        answer = free.post("/translate", {"q": "the cat", "source": "en", "target": "fr", "alternatives": -1})
+    assert answer.json == {"error": "Invalid request: alternatives must be 0 or more"}
+
+
+@pytest.mark.parametrize("text", ["le chat", "le chat " * 600], ids=["short", "long"])
+def test_runs_that_change_while_a_text_is_looked_at_change_nothing_of_its_answer(
+        text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving({"run": tiny_run(1, {}, {}, SUBWORDS)}, [("en", "fr")]) as server:
+        def detect(self: Detector, text: str) -> list[tuple[str, int]]:
+            server.service.catalogue = Catalogue(())  # as a reload does, whose runs have other languages
+            return [("fr", 90)]
+
+        monkeypatch.setattr(Detector, "detect", detect)
+        answer = server.post("/translate", {"q": text, "source": "auto", "target": "fr"})
+    assert (answer.status, answer.json["translatedText"]) == (200, text)

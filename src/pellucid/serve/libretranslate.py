@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from pellucid.serve.catalogue import Served
+from pellucid.serve.catalogue import Catalogue, Served
 from pellucid.serve.markup import text_of
 from pellucid.serve.names import name_of, plain
 from pellucid.serve.requests import HttpError, read_values
@@ -64,17 +64,18 @@ async def _translate(service: Service, request: Request, values: dict[str, Any])
         raise HttpError(400, f"{str(form)[:40]} format is not supported")
     alternatives = _count(service, values.get("alternatives"))
     is_auto = source.lower() == "auto"
-    detect = service.catalogue.detector.detect
-    if is_auto and not service.catalogue.by_pair:
+    catalogue = service.catalogue  # which may be another before this is answered
+    detect = catalogue.detector.detect
+    if is_auto and not catalogue.by_pair:
         raise HttpError(400, "auto is not supported: no run has languages")
     read = text_of if form == "html" else str
     if is_auto:
-        _require_known(service, target)
+        _require_known(catalogue, target)
         detected = await aside(texts, lambda: [detect(read(text))[0] for text in texts])
     else:
         detected = [(source, 100)] * len(texts)
     found = await translate(service, request, [
-        Wanted(text, _pair(service, code, target), form == "html", alternatives)
+        Wanted(text, _pair(catalogue, code, target), form == "html", alternatives)
         for text, (code, _) in zip(texts, detected, strict=True)])
     answer: dict[str, Any] = {"translatedText": [one.text for one in found]}
     if is_auto:
@@ -121,28 +122,29 @@ def _count(service: Service, given: Any) -> int:
         raise HttpError(400, "Invalid request: alternatives must be a whole number") from error
     most = service.limits.alternatives
     if wanted < 0 or (most and wanted > most):
-        raise HttpError(400, f"Invalid request: alternatives must be between 0 and {most}")
+        raise HttpError(400, "Invalid request: alternatives must be "
+                             + (f"between 0 and {most}" if most else "0 or more"))
     return wanted
 
 
-def _pair(service: Service, source: str, target: str) -> Served | None:
+def _pair(catalogue: Catalogue, source: str, target: str) -> Served | None:
     """The run for a pair of languages; None where both are the same one.
 
     Raises:
         HttpError: 400, a language or the pair is not there.
     """
-    pairs, asked = service.catalogue.by_pair, (plain(source), plain(target))
+    pairs, asked = catalogue.by_pair, (plain(source), plain(target))
     if asked in pairs and asked[0] != asked[1]:
         return pairs[asked]
-    _require_known(service, source, target)
+    _require_known(catalogue, source, target)
     if asked[0] == asked[1]:
         return None
     raise HttpError(400, f"{name_of(target)} ({target}) is not available as a target language from "
                          f"{name_of(source)} ({source})")
 
 
-def _require_known(service: Service, *codes: str) -> None:
-    known = {code for pair in service.catalogue.by_pair for code in pair}
+def _require_known(catalogue: Catalogue, *codes: str) -> None:
+    known = {code for pair in catalogue.by_pair for code in pair}
     for code in codes:
         if plain(code) not in known:
             raise HttpError(400, f"{code[:40]} is not supported")
