@@ -13,6 +13,7 @@ from pellucid.config.mapping import from_mapping
 from pellucid.data.splits import open_splits
 from pellucid.errors import ConfigError
 from pellucid.runs.folder import claim_config, has_begun, prepare_tokenizers, read_config, write_config
+from pellucid.runs.scored import scores_in_use
 
 
 def test_a_run_that_has_begun_can_be_told_its_languages_and_no_other_data(tmp_path: Path) -> None:
@@ -66,3 +67,11 @@ def test_how_many_lines_a_tokenizer_has_counted_is_told_at_each_reading(tmp_path
 
     prepare_tokenizers(config, open_splits(config, tmp_path)["train"], tmp_path / "run", lambda line: None, telling)
     assert told == [[8192, 16_384]] * 2  # of labels, and of words
+
+
+@pytest.mark.parametrize("report", ["[" * 100_000, "{", "[]", None], ids=["deep", "cut", "another", "none"])
+def test_a_report_that_cannot_be_read_tells_nothing(report: str | None, tmp_path: Path) -> None:
+    (tmp_path / "evaluation").mkdir()
+    if report is not None:
+        (tmp_path / "evaluation" / "test.json").write_text(report)
+    assert scores_in_use(tmp_path, "test") is None
