@@ -227,6 +227,45 @@ def test_what_is_too_much_is_refused_at_once(echo: Echo) -> None:
     assert scheduler.waiting == 0
 
 
+def test_who_has_gone_is_no_reason_to_refuse_others(echo: Echo) -> None:
+    scheduler = Scheduler(1.0, threads=1)  # it has not begun
+
+    async def ask_much() -> None:
+        text = "x" * 984  # 50 ms by a first guess
+        gone = [asyncio.ensure_future(scheduler.generate(ask(echo), [text], soon())) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in gone:
+            task.cancel()
+        await asyncio.gather(*gone, return_exceptions=True)
+        stays = asyncio.ensure_future(scheduler.generate(ask(echo), [text] * 100, soon()))
+        await asyncio.sleep(0)
+        scheduler.require_room()
+        stays.cancel()
+        await asyncio.gather(stays, return_exceptions=True)
+
+    asyncio.run(ask_much())
+
+
+def test_work_by_itself_is_waited_for_only_so_long() -> None:
+    scheduler = Scheduler(0.95, threads=1)  # it has not begun
+
+    async def ask_much() -> None:
+        waits = [asyncio.ensure_future(scheduler.alone(lambda: None, soon())) for _ in range(10)]  # 0.1 s by a guess
+        await asyncio.sleep(0)
+        assert scheduler.predicted == pytest.approx(1.0)
+        with pytest.raises(Busy):
+            scheduler.require_room()
+        waits.pop().cancel()
+        await asyncio.sleep(0)
+        scheduler.require_room()
+        for task in waits:
+            task.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+    asyncio.run(ask_much())
+    assert scheduler.predicted == 0
+
+
 def test_work_by_itself_is_done_one_at_a_time(echo: Echo) -> None:
     scheduler, at_once, most = Scheduler(60.0, threads=3), [0], [0]
     scheduler.start()
@@ -275,6 +314,7 @@ def test_what_waits_is_decoded_before_the_end_and_nothing_enters_after_it(echo: 
         return found
 
     assert asyncio.run(close()) == ["a", "b"]
+    assert not any(thread.is_alive() for thread in scheduler._threads)
 
 
 def test_a_run_that_nobody_asks_any_more_is_let_go(scheduler: Scheduler) -> None:
