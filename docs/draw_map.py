@@ -206,7 +206,7 @@ def draw_decoding() -> str:
         if "request.kept()" in ast.unparse(node):  # what Run gives in the place of kept weights
             parts.insert(0, (SOURCE / "runs" / "run.py", "Run._kept"))
         reasons = [reason for home, part in parts if part in definitions(home) for reason in refusals(home, part, seen)]
-        lines += [f"     refused: {reason}" for reason in dict.fromkeys(reasons)]
+        lines += [f"     refused: {reason}" for reason in dict.fromkeys(reasons) if reason]
     return "\n".join([*lines, "", "→ hypotheses → tokenizers.target.decode → Generated", "```"])
 
 
