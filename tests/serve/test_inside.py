@@ -94,6 +94,22 @@ def test_a_classifier_is_looked_into_as_well(classifier: Run, server: Server) ->
     assert "cannot generate" in server.post("/v1/trace", {"run": "labels", "text": TEXT}).json["error"]
 
 
+def test_weights_that_give_no_numbers_are_no_fault_of_who_asks() -> None:
+    run, classifier = tiny_run(1, {}, {"precision": "fp32"}, SUBWORDS), tiny_classifier(1, {})
+    with torch.no_grad():
+        for model in (run.model, classifier.model):
+            list(model.parameters())[-1].fill_(torch.nan)
+    with serving({"run": run, "labels": classifier}, [("en", "fr"), ("", "")]) as server:
+        for path, asked in (("/translate", {"q": "the cat", "source": "en", "target": "fr"}),
+                            ("/v1/translate", {"run": "run", "text": "the cat", "stream": True}),
+                            ("/v1/trace", {"run": "run", "text": TEXT})):
+            answer = server.post(path, asked)
+            assert answer.status == 500
+            assert answer.json["error"].startswith("The run cannot answer: the model's logits")
+        answer = server.post("/v1/attention", {"run": "labels", "text": TEXT})
+        assert (answer.status, set(answer.json["probabilities"].values())) == (200, {None})
+
+
 def test_what_was_found_lately_is_not_looked_for_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
 

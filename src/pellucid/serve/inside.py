@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pellucid.evaluate.finite import finite
 from pellucid.serve.asked import Attention, Contributions, OfRun, Trace, read_options
 from pellucid.serve.catalogue import Served
 from pellucid.serve.native import ask, choose
@@ -126,9 +127,12 @@ def _require_short(asked: OfRun) -> None:
 
 
 def _as_json(answer: dict[str, Any]) -> bytes:
-    """JSON, made piece by piece: other threads have their turn in between."""
-    return "".join(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"),
-                                    allow_nan=False).iterencode(answer)).encode()
+    """JSON, made piece by piece: other threads have their turn in between. A number that is not finite is null."""
+    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        return "".join(encoder.iterencode(answer)).encode()
+    except ValueError:
+        return "".join(encoder.iterencode(finite(answer))).encode()
 
 
 class _Kept:

@@ -25,6 +25,7 @@ _JSON, _FORM, _EVENTS, _TEXT = ("application/json", "application/x-www-form-urle
 _REFUSALS = {"400": "it cannot be read, or asks for what there is not; or there is no key",
              "403": "the key is not accepted, or what is asked is switched off", "408": "the body comes too slowly",
              "413": "the body is too long", "429": "too much is asked: Retry-After says when to ask again",
+             "500": "the run's weights give no numbers; or it is a fault of ours, of which the log says more",
              "503": "it took too long"}
 _STREAM = ('where `stream` asks for it: events "step", whose data is a Step, then "done", whose data are Translations, '
            'or "error", whose data is an Error')

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from pellucid.errors import CheckpointError, UserError
+from pellucid.errors import CheckpointError, NumericalError, UserError
 from pellucid.runs.candidates import Generated
 from pellucid.serve.catalogue import Catalogue, Served
 from pellucid.serve.keys import Keys
@@ -128,7 +128,8 @@ class Service:
         admitted.
 
         Raises:
-            HttpError: 429, too much waits; 503, it took too long; 400, the run refuses it.
+            HttpError: 429, too much waits; 503, it took too long; 400, the run refuses it; 500, its weights give no
+                numbers.
         """
         return (await self.generate_all(request, [(ask, texts)], prefixes))[0]
 
@@ -212,6 +213,8 @@ async def _answered(request: Request, work: Awaitable[Result]) -> Result:
         raise HttpError(503, "The answer took too long", 1) from None
     except CheckpointError as error:
         raise HttpError(503, f"The run has changed since it was opened: {error.what}", 60) from None
+    except NumericalError as error:  # whatever is asked for
+        raise HttpError(500, f"The run cannot answer: {_told(error)}") from None
     except (UserError, ValueError) as error:
         raise HttpError(400, f"Invalid request: {_told(error)}") from None
 
