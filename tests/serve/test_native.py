@@ -15,7 +15,7 @@ from tests.serve.asgi import Server, serving
 
 from pellucid.errors import ConfigError
 from pellucid.runs.run import Run
-from pellucid.serve import translate
+from pellucid.serve import native, translate
 from pellucid.serve.alignment import CrossAttention
 from pellucid.serve.catalogue import Catalogue, Served, _pair
 from pellucid.serve.keys import Keys
@@ -236,14 +236,36 @@ def test_all_that_an_answer_takes_has_one_deadline(path: str, asked: dict[str, A
     deadlines: list[float] = []
     enter = Scheduler._enter
 
-    async def noted(scheduler: Scheduler, task: Task, deadline: float) -> Any:
+    async def noted(scheduler: Scheduler, task: Task, deadline: float, *more: Any) -> Any:
         deadlines.append(deadline)
-        return await enter(scheduler, task, deadline)
+        return await enter(scheduler, task, deadline, *more)
 
     monkeypatch.setattr(Scheduler, "_enter", noted)
     assert server.post(path, asked).status == 200
     assert len(deadlines) == 2
     assert len(set(deadlines)) == 1
+
+
+@pytest.mark.parametrize(("path", "asked"), [
+    ("/translate", {"q": "the <b>cat</b> sleeps", "source": "en", "target": "fr", "format": "html"}),
+    ("/v1/translate", {"run": "run", "text": "the cat", "alignments": True}),
+    ("/v1/score", {"run": "run", "source": ["the cat"] * 2, "target": ["le chat"] * 2})])
+def test_a_request_that_has_begun_is_not_refused_for_those_behind_it(path: str, asked: dict[str, Any], server: Server,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_TOGETHER", 20)
+    monkeypatch.setattr(server.service.scheduler, "most_seconds", 5.0)  # it is put back
+    enter, entered = Scheduler._enter, list[Task]()
+
+    async def noted(scheduler: Scheduler, task: Task, *more: Any) -> Any:
+        entered.append(task)
+        found = await enter(scheduler, task, *more)
+        scheduler.most_seconds = -1.0  # as if much had come meanwhile
+        return found
+
+    monkeypatch.setattr(Scheduler, "_enter", noted)
+    answer = server.post(path, asked)
+    assert (answer.status, len(entered)) == (200, 2), answer.body
+    assert server.post(path, asked).status == 429
 
 
 def test_long_texts_are_put_together_while_others_are_answered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

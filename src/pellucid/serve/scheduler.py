@@ -5,7 +5,7 @@ between two batches the others decode. A batch is some 50 ms of predicted work (
 those take longer, up to half a second. So nothing in the kernels need know of cancelling, fairness or draining: between
 two batches a request that has gone, or is late, is left out, and each that waits gives one text in its turn, however
 many it has. Who would wait too long, as is predicted, is refused at once (`Busy`): by those turns, so that a request of
-many texts is no reason to refuse one of few.
+many texts is no reason to refuse one of few; and before anything of its request is done.
 """
 
 from __future__ import annotations
@@ -102,17 +102,20 @@ class Scheduler:
         """Raises Busy where `generate` would for a single text."""
         self._require_room(1)
 
-    def _require_room(self, texts: int) -> None:  # not held: a look at what changes costs nobody a wait
+    def _require_room(self, texts: int, has_begun: bool = False) -> None:
+        # not held: a look at what changes costs nobody a wait
         ahead = self._load.seconds_before(texts) + self._alone * self._alone_seconds
-        if ahead > self.most_seconds or len(self._waiting) >= self.most_tasks or self._is_closing:
+        is_full = ahead > self.most_seconds or len(self._waiting) >= self.most_tasks
+        if self._is_closing or (is_full and not has_begun):
             raise Busy(ahead)
 
     async def generate(self, ask: Ask, texts: Sequence[str], deadline: float,
-                       prefixes: Sequence[str] = ()) -> list[Generated]:
+                       prefixes: Sequence[str] = (), has_begun: bool = False) -> list[Generated]:
         """What `Run.generate` gives for these texts.
 
         Args:
             deadline: on the clock of `time.monotonic`.
+            has_begun: they are of a request for which something was done already, which is not refused any more.
 
         Raises:
             Busy: too much waits.  Late: the deadline came first.
@@ -120,17 +123,17 @@ class Scheduler:
         """
         if not texts:
             return []
-        found: list[Generated] = await self._enter(Task(_future(), ask, texts, prefixes), deadline)
+        found: list[Generated] = await self._enter(Task(_future(), ask, texts, prefixes), deadline, has_begun)
         return found
 
-    async def alone(self, work: Callable[[], Result], deadline: float) -> Result:
+    async def alone(self, work: Callable[[], Result], deadline: float, has_begun: bool = False) -> Result:
         """What `work` gives, called on a thread that decodes, one such work at a time. Raises as `generate` does."""
-        found: Result = await self._enter(Task(_future(), None, work=work), deadline)
+        found: Result = await self._enter(Task(_future(), None, work=work), deadline, has_begun)
         return found
 
-    async def _enter(self, task: Task, deadline: float) -> Any:
+    async def _enter(self, task: Task, deadline: float, has_begun: bool) -> Any:
         with self._changed:
-            self._require_room(max(1, len(task.texts)))
+            self._require_room(max(1, len(task.texts)), has_begun)
             self._count(task, range(len(task.texts)), 1)
             self._count_turn(task, 1)
             self._waiting.append(task)

@@ -68,6 +68,7 @@ class Service:
         """
         self.identify(request, values)
         self.require_room()
+        request.state.has_begun = False  # from when on it is not refused for those that wait
         request.state.deadline = time.monotonic() + (self.limits.timeout or math.inf)
 
     def require_room(self) -> None:
@@ -141,7 +142,11 @@ class Service:
             await run_in_threadpool(_import_torch)
 
         async def each() -> list[list[Generated]]:
-            return [await self.scheduler.generate(ask, texts, deadline, prefixes) for ask, texts in asked]
+            found = []
+            for ask, texts in asked:
+                found.append(await self.scheduler.generate(ask, texts, deadline, prefixes, request.state.has_begun))
+                request.state.has_begun |= bool(texts)
+            return found
 
         return await _answered(request, each())
 
@@ -155,7 +160,11 @@ class Service:
         await run_in_threadpool(_import_torch)
 
         async def each() -> list[Result]:
-            return [await self.scheduler.alone(work, deadline) for work in works]
+            found = []
+            for work in works:
+                found.append(await self.scheduler.alone(work, deadline, request.state.has_begun))
+                request.state.has_begun = True
+            return found
 
         return await _answered(request, each())
 
