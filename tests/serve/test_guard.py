@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.serve.asgi import Server, call, serving
@@ -101,6 +102,7 @@ def test_keys_and_who_guesses_them() -> None:
     run = pellucid.load(KEPT)
     with serving({"run": run}, [("en", "fr")], Limits(requests_per_minute=4), Keys(["one", "two"])) as server:
         assert status(server, {}) == 400
+        assert status(server, {}, path="/detect") == 400
         assert status(server, {"authorization": "Bearer one"}) == 200
         assert status(server, {"x-api-key": "two"}) == 200
         assert status(server, {}, BODY[:-1] + b', "api_key": "two"}') == 200
@@ -135,3 +137,54 @@ def test_what_would_wait_too_long_is_refused_before_its_body_is_read(server: Ser
         assert answer.headers["x-content-type-options"] == "nosniff"
     assert status(server, {}, None, "/languages") == 200
     assert 'requests_total{path="/v1/trace",status="429"} 1' in server.get("/metrics").body.decode()
+
+
+def test_a_body_that_comes_in_parts_is_bounded_as_a_whole(server: Server) -> None:
+    """Nothing is claimed of it."""
+    most, came = server.service.limits.body_bytes, [0]
+
+    async def receive() -> MutableMapping[str, Any]:
+        came[0] += 1
+        return {"type": "http.request", "body": b" " * (most // 2), "more_body": True}
+
+    async def status() -> int:
+        sent = list[MutableMapping[str, Any]]()
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        await server.app({"type": "http", "http_version": "1.1", "method": "POST", "path": "/translate",
+                          "headers": [(b"host", b"localhost"), (b"transfer-encoding", b"chunked")]}, receive, send)
+        return int(sent[0]["status"])
+
+    assert asyncio.run(status()) == 413
+    assert came == [3]
+
+
+def test_what_is_at_a_limit_is_answered_and_0_takes_it_away() -> None:
+    """By LibreTranslate's API, of texts that are in the language already; and by ours."""
+    run = pellucid.load(KEPT)
+    same = {"q": "", "source": "en", "target": "en"}
+    with serving({"run": run}, [("en", "fr")], Limits(characters=7, texts=2, alternatives=3)) as server:
+        for path, more, expected in (
+                ("/translate", {"q": "the cat"}, 200), ("/translate", {"q": "the cats"}, 400),
+                ("/translate", {"q": ["a"] * 2}, 200), ("/translate", {"q": ["a"] * 3}, 400),
+                ("/translate", {"q": "a", "alternatives": 3}, 200), ("/translate", {"q": "a", "alternatives": 4}, 400),
+                ("/v1/translate", {"text": "the cat"}, 200), ("/v1/translate", {"text": "the cats"}, 400),
+                ("/v1/translate", {"text": ["a"] * 2}, 200), ("/v1/translate", {"text": ["a"] * 3}, 400)):
+            asked = {**same, **more} if path == "/translate" else more
+            assert server.post(path, asked).status == expected, (path, more)
+    free = Limits(characters=0, texts=0, alternatives=0, body_bytes=0, requests_per_minute=0)
+    with serving({"run": run}, [("en", "fr")], free) as server:
+        for more in ({"q": "a" * 2**21}, {"q": ["a"] * 1000}, {"q": "a", "alternatives": 1000}):
+            answer = server.post("/translate", {**same, **more})
+            assert (answer.status, answer.json["translatedText"]) == (200, more["q"])
+        assert server.get("/frontend/settings").json["charLimit"] == -1
+
+
+@pytest.mark.parametrize("path", ["/translate", "/detect"])
+@pytest.mark.parametrize("asked", [{}, {"q": ""}, {"q": []}, {"q": None}, {"q": 5}, {"q": ["a", 5]}, {"q": {"a": 1}}],
+                         ids=str)
+def test_no_text_is_told(path: str, asked: dict[str, Any], server: Server) -> None:
+    answer = server.post(path, {"source": "en", "target": "fr", **asked})
+    assert (answer.status, "q" in answer.json["error"]) == (400, True)
