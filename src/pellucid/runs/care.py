@@ -81,7 +81,8 @@ def look_at(run: Path) -> Listed:
     number = last.get("step") if last else best.get("step")
     step = number if isinstance(number, int) else 0
     score = best.get("score")
-    changed = next(path for path in (run / "last.json", run / "best.json", run / "config.yaml") if path.exists())
+    files = (run / "last.json", run / "best.json", run / "config.yaml")
+    changed = next(filter(os.path.exists, files), run)  # of what may be looked at
     return Listed(str(run), task, "unreadable" if why else _state(run, step), why, step, steps,
                   str(best["monitor"]) if "monitor" in best else None,
                   float(score) if isinstance(score, int | float) else None, size_of(run),
@@ -155,19 +156,25 @@ def waste_in(folder: Path) -> tuple[list[Waste], list[str]]:
         if is_held(run):
             passed.append(f"{run} is being trained")
             continue
-        if _is_failed_start(run):
-            found.append(Waste(run, "a start that failed, nothing was trained", size_of(run),
-                               partial(shutil.rmtree, run), partial(_is_failed_start, run)))
-            continue
-        if run != folder:
-            found += [_leftover(path) for path in _leftovers(run)]
-        found += [_leftover(path) for name in ("checkpoints", "figures", EVALUATION, "inspection")
-                  for path in _leftovers(run / name)]
         try:
-            found += _of_checkpoints(run)
+            found += _of_run(run, run != folder)
         except UserError as error:
             passed.append(f"{run} stays as it is: {error.what}")
+        except PermissionError as error:
+            passed.append(f"{run} stays as it is: no permission to read {error.filename}")
     return found, passed
+
+
+def _of_run(run: Path, is_inside: bool) -> Iterator[Waste]:
+    if _is_failed_start(run):
+        yield Waste(run, "a start that failed, nothing was trained", size_of(run), partial(shutil.rmtree, run),
+                    partial(_is_failed_start, run))
+        return
+    if is_inside:
+        yield from map(_leftover, _leftovers(run))
+    for name in ("checkpoints", "figures", EVALUATION, "inspection"):
+        yield from map(_leftover, _leftovers(run / name))
+    yield from _of_checkpoints(run)
 
 
 def free(waste: Waste) -> int:

@@ -142,9 +142,12 @@ def plain_files(folder: Path) -> list[Path]:
 
 
 def all_files(folder: Path) -> list[Path]:
-    """Every file below a folder that is no link; no link is followed."""
-    return [Path(place, name) for place, _, names in os.walk(folder) for name in names
-            if Path(place, name).is_file() and not Path(place, name).is_symlink()]
+    """Every file below a folder that is no link, and may be looked at; no link is followed."""
+    found = []
+    for place, _, names in os.walk(folder):
+        with contextlib.suppress(PermissionError):  # it may be listed, and no more
+            found += [path for name in names if (path := Path(place, name)).is_file() and not path.is_symlink()]
+    return found
 
 
 def size_of(folder: Path) -> int:

@@ -1,0 +1,60 @@
+"""What may not be read of one run is no reason to tell nothing of the others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid.runs.care import find_runs, look_at, waste_in
+from pellucid.runs.slim import size_of
+
+KEPT = Path(__file__).parent / "kept" / "0.1.0" / "run"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two that are alike; what was left unfinished lies beside the checkpoints of both."""
+    for name in ("mine", "theirs"):
+        shutil.copytree(KEPT, tmp_path / name)
+        left = tmp_path / name / "checkpoints" / f".tmp-{'0' * 32}-step-00000001"
+        left.mkdir()
+        os.utime(left, (1, 1))
+    return tmp_path
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch, method: str, place: Path) -> None:
+    """As if this user might not read it."""
+    plain: Callable[..., Any] = getattr(Path, method)
+
+    def refused(path: Path, *given: Any, **more: Any) -> Any:
+        if path == place:
+            raise PermissionError(13, "Permission denied", str(path))
+        return plain(path, *given, **more)
+
+    monkeypatch.setattr(Path, method, refused)
+
+
+@pytest.mark.parametrize("method", ["read_text", "is_file"])
+def test_a_run_that_may_not_be_read_is_listed_as_that(method: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid(monkeypatch, method, runs / "theirs" / "config.yaml")
+    mine, theirs = map(look_at, find_runs(runs))
+    assert (mine.state, mine.why) == ("slim copy", "")
+    assert (theirs.state, theirs.why) == ("unreadable", "no permission to read the file")
+
+
+def test_of_a_run_that_may_not_be_read_nothing_goes(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid(monkeypatch, "iterdir", runs / "theirs" / "checkpoints")
+    found, passed = waste_in(runs)
+    assert [one.path.parent for one in found] == [runs / "mine" / "checkpoints"]
+    assert passed == [f"{runs / 'theirs'} stays as it is: no permission to read {runs / 'theirs' / 'checkpoints'}"]
+
+
+def test_a_size_is_of_what_may_be_looked_at(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid(monkeypatch, "is_file", runs / "mine" / "tokenizer" / "tokenizer.json")
+    tokenizer = sum(path.stat().st_size for path in (runs / "theirs" / "tokenizer").iterdir())
+    assert size_of(runs / "theirs") - tokenizer <= size_of(runs / "mine") < size_of(runs / "theirs")
