@@ -30,6 +30,10 @@ def test_each_way_of_searching_has_a_rate_of_its_own() -> None:
     assert load.rate(ask(run, 4, length_penalty=0.1).kind) == pytest.approx(0.08)  # which costs nothing
     assert load.rate(ask(run, 32).kind) == pytest.approx(0.64)  # a guess, by its width
     assert load.rate(ask(run, 1, sample=True).kind) == pytest.approx(0.02)  # a guess, the worst there is
+    load.note(ask(run, no_repeat_ngram=1), 100, 4.0)  # and so is whatever goes by steps
+    assert load.rate(ask(run, 1, sample=True).kind) == pytest.approx(0.04)
+    assert load.rate(Ask(run, DecodeConfig(beam_size=1), has_prefixes=True).kind) == pytest.approx(0.04)
+    assert load.rate(ask(run).kind) == pytest.approx(0.01)
     assert load.rate(ask(Nothing()).kind) == load.rate(ask(Nothing(), 32).kind)  # nothing is known
 
 

@@ -144,6 +144,7 @@ def test_what_a_run_says_of_itself_can_be_given_back(server: Server) -> None:
     ("translate", {"text": ["a"], "prefix": "b"}, "prefix must be a text for a text, or a list of as many: text has 1"),
     ("translate", {"text": "a", "run": "rum"}, "there is no run 'rum': there are run, other, labels"),
     ("translate", {"text": "a", "run": "run", "source": "en"}, "give run, or source and target"),
+    ("translate", {"text": "a", "run": "run", "target": "fr"}, "give run, or source and target"),
     ("translate", {"text": "a"}, "run is missing: there are run, other, labels"),
     ("translate", {"text": "a", "source": "en", "target": "de"}, "there is no run from en to de"),
     ("translate", {"text": "a", "run": "labels"}, "this run cannot generate"),
@@ -201,6 +202,14 @@ def test_a_target_that_takes_too_long_to_score_is_refused(run: Run) -> None:
         answer = server.post("/v1/score", {"source": "a", "target": "猫 " * 1500})
     assert answer.status == 400
     assert "at most 1024 are scored" in answer.json["error"]
+
+
+@pytest.mark.parametrize(("most", "expected"), [(0, 200), (-1, 400)])
+def test_the_end_of_a_target_is_one_of_its_tokens(most: int, expected: int, run: Run,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_MOST_TOKENS", len(run.tokenizers.target.encode("le chat")) + 1 + most)
+    with serving({"run": run}) as server:
+        assert server.post("/v1/score", {"source": "a", "target": "le chat"}).status == expected
 
 
 def test_a_key_is_text(server: Server) -> None:
