@@ -135,6 +135,11 @@ def test_an_output_or_record_that_was_removed_is_made_again(source: Path) -> Non
     for damage in ("", "{", "[]", "{}", '{"output": {"bytes": 10}}', '{"output": 1, "input": 2}'):
         (source.parent / "out/.pellucid/records/b.txt.gz.json").write_text(damage)
         assert not folder.is_done("b.txt.gz"), damage
+    place = source.parent / "out/.pellucid/records/deep/er/c.json"
+    record = read_json(place)
+    for told in (None, 5, "a", [], {}, {"bytes": 1, "modified": 1}):
+        write_json(place, record | {"input": told})
+        assert not folder.is_done("deep/er/c"), told
 
 
 def test_an_output_that_somebody_has_edited_stays(source: Path) -> None:

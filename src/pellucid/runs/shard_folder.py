@@ -114,16 +114,16 @@ class ShardFolder:
         place, output = self._record_of(name), self.output_of(name)
         try:
             record = read_json(place)
-            made, made_of = record["output"]["bytes"], record["input"]
+            made, made_of, before = record["output"]["bytes"], record["input"], record["input"]["sha256"]
             if output.stat().st_size != made:
                 raise DataError("the output was changed after it was made", where=str(output),
                                 fix="remove it, and it is made again; or move it away, to keep it")
-        except (CheckpointError, KeyError, TypeError, FileNotFoundError):  # not yet, or it was removed
+        except (CheckpointError, KeyError, TypeError, FileNotFoundError):  # not yet, or it was removed or damaged
             return False
         if self._is_untouched(name, made_of):
             return True
         now = self._input(name)
-        if now["sha256"] != made_of["sha256"]:
+        if now["sha256"] != before:
             return False
         write_json(place, record | {"input": now})  # so that nobody reads it again
         return True
