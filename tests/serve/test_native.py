@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -10,8 +11,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
-from tests.serve.asgi import Server, serving
+from tests.serve.asgi import Server, call, serving
 
 from pellucid.errors import ConfigError
 from pellucid.runs.run import Run
@@ -289,3 +291,31 @@ def test_long_texts_are_put_together_while_others_are_answered(run: Run, monkeyp
         for text in ("the cat", "\n" * 4000 + "the cat"):
             assert server.post("/translate", {"q": text, "source": "en", "target": "fr"}).status == 200
     assert [one is threading.main_thread() for one in threads] == [True, False]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_fault_of_ours_is_not_told_as_one_of_who_asks(stream: bool, run: Run, monkeypatch: pytest.MonkeyPatch,
+                                                        caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*given: Any, **more: Any) -> Any:
+        raise ValueError("shapes (3,) and (4,)")
+
+    monkeypatch.setattr(Run, "generate", fail)
+    monkeypatch.setattr("pellucid.runs.stream.stream", fail)
+    sent = list[Any]()
+
+    async def ask(app: ASGIApp) -> None:
+        async def noted(scope: Scope, receive: Receive, send: Send) -> None:
+            async def both(message: Message) -> None:
+                sent.append(message)
+                await send(message)
+
+            await app(scope, receive, both)
+
+        with pytest.raises(ValueError, match="shapes"):  # for who runs the server
+            await call(noted, "/v1/translate", json.dumps({"text": "the cat", "stream": stream}).encode())
+
+    with serving({"run": run}) as server:
+        asyncio.run(ask(server.app))
+    assert sent[0]["status"] == 500
+    assert json.loads(sent[1]["body"]) == {"error": "The server has failed to answer; its log says more"}
+    assert "'/v1/translate' failed" in caplog.text

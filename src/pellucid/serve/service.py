@@ -224,15 +224,13 @@ async def _answered(request: Request, work: Awaitable[Result]) -> Result:
         raise HttpError(503, f"The run has changed since it was opened: {error.what}", 60) from None
     except NumericalError as error:  # whatever is asked for
         raise HttpError(500, f"The run cannot answer: {_told(error)}") from None
-    except (UserError, ValueError) as error:
+    except UserError as error:  # any other is a fault of ours, and logged
         raise HttpError(400, f"Invalid request: {_told(error)}") from None
 
 
-def _told(error: ValueError) -> str:
+def _told(error: UserError) -> str:
     """What is wrong, why, and what to do, in a line; where it is in our files is nobody's business."""
-    if isinstance(error, UserError):
-        return "; ".join(part for part in (error.what, error.why, error.fix) if part)
-    return str(error).partition("\n")[0]
+    return "; ".join(part for part in (error.what, error.why, error.fix) if part)
 
 
 def _too_busy(busy: Busy) -> HttpError:
