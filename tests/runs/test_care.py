@@ -1,8 +1,9 @@
-"""What may not be read of one run is no reason to tell nothing of the others."""
+"""Which folders are runs, and what is told of them; what may not be read of one hides nothing of the others."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from pellucid.runs.care import find_runs, look_at, waste_in
+from pellucid.runs.folder import read_config
 from pellucid.runs.slim import size_of
 
 KEPT = Path(__file__).parent / "kept" / "0.1.0" / "run"
@@ -58,3 +60,30 @@ def test_a_size_is_of_what_may_be_looked_at(runs: Path, monkeypatch: pytest.Monk
     forbid(monkeypatch, "is_file", runs / "mine" / "tokenizer" / "tokenizer.json")
     tokenizer = sum(path.stat().st_size for path in (runs / "theirs" / "tokenizer").iterdir())
     assert size_of(runs / "theirs") - tokenizer <= size_of(runs / "mine") < size_of(runs / "theirs")
+
+
+def test_a_run_is_found_by_what_it_has_and_none_inside_another_or_hidden(tmp_path: Path) -> None:
+    for place in ("b/deep", "a", "a/inside", "a/checkpoints/step-00000001", ".hidden", "c/.hidden"):
+        (tmp_path / place / "tokenizer").mkdir(parents=True)
+        (tmp_path / place / "config.yaml").touch()
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "config.yaml").touch()  # of something else
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "environment.json").touch()
+    assert find_runs(tmp_path) == [tmp_path / "a", tmp_path / "b" / "deep"]
+    assert find_runs(tmp_path / "a") == [tmp_path / "a"]
+
+
+def test_where_epochs_decide_no_number_of_updates_is_told(runs: Path) -> None:
+    config = runs / "mine" / "config.yaml"
+    assert look_at(runs / "mine").steps == read_config(runs / "mine").train.steps
+    config.write_text(re.sub(r"^  epochs: .*$", "  epochs: 3", config.read_text(), flags=re.MULTILINE))
+    assert look_at(runs / "mine").steps is None
+
+
+def test_updates_are_those_of_the_newest_checkpoint_or_of_the_chosen_one(runs: Path) -> None:
+    assert look_at(runs / "mine").step == 1200  # only best.json says so
+    (runs / "mine" / "last.json").write_text('{"step": 1300, "checkpoint": "step-00001300"}')
+    assert look_at(runs / "mine").step == 1300
+    (runs / "mine" / "last.json").write_text('{"step": "many"}')
+    assert look_at(runs / "mine").step == 0
