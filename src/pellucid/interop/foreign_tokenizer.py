@@ -23,6 +23,7 @@ _OF_M2M100 = (
 _OF_WMT21 = "en ha is ja cs ru zh de"
 _UNHEARD = "\U0010fffd"  # a letter that no piece has: where a tokenizer has nothing for such, it fails on it
 _MARIAN = ("vocab.json", "source.spm", "target.spm")
+_GAPS = 2**16  # ids that no piece has, where there are few pieces
 
 
 @dataclass(frozen=True)
@@ -157,11 +158,13 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _by_id(vocabulary: dict[str, Any], path: Path) -> list[str]:
-    """The pieces in the order of their ids, which must be all different; gaps get a name."""
+    """The pieces in the order of their ids, which must be all different. Gaps get a name, and have an end: else two
+    pieces could ask for any amount of memory."""
     ids = list(vocabulary.values())
-    if not ids or not all(type(i) is int and 0 <= i < 2**24 for i in ids) or len(set(ids)) != len(ids):
+    most = 2 * len(ids) + _GAPS
+    if not ids or not all(type(i) is int and 0 <= i < most for i in ids) or len(set(ids)) != len(ids):
         raise CheckpointError("the vocabulary is damaged", where=str(path),
-                              why="its ids are not numbers, all different")
+                              why=f"its {len(ids):,} ids are not numbers below {most:,}, all different")
     pieces = [f"<unused {i}>" for i in range(1 + max(ids))]
     for piece, i in vocabulary.items():
         pieces[i] = piece
