@@ -150,6 +150,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another width": (keys(d_model=32), "not those that config.json describes"),
     "heads that do not fit": (keys(encoder_attention_heads=3, decoder_attention_heads=3), "n_heads"),
     "other heads": (keys(decoder_attention_heads=4), "differ"),
+    "heads of one stack": (keys(decoder_attention_heads=None), "differ"),
+    "heads that are no number": (keys(decoder_attention_heads=[2]), "differ"),
     "no such function": (keys(activation_function="x"), "x"),
     "a token beyond": (keys(eos_token_id=10**6), "eos_token_id"), "a start that is missing": (
         without_a_start, "decoder_start_token_id"),
@@ -162,6 +164,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a tokenizer without pieces": (pieces({}), "vocabulary is damaged"),
     "a tokenizer without what it names": (pieces({"b": 0}, "<unk>"), "cannot be read"),
     "a tokenizer that knows no text": (pieces({"<unk>": 0}), "knows no text"),
+    "an id far beyond": (pieces({"a": 0, "</s>": 2**24 - 1}), "below 65,540"),
     "a tokenizer that panics": (tokenizer(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "Prec"),
     "a tokenizer that doubles a text forty times": (tokenizer(normalizer={"type": "Sequence", "normalizers": [
         {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 40}), "100 times as long"),

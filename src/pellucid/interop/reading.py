@@ -168,8 +168,8 @@ class Fields:
         return value
 
     def same(self, *keys: str) -> None:
-        """Refuses keys that must be equal and are not, where they are given."""
-        if len({self.values[key] for key in keys if key in self.values and isinstance(self.values[key], int)}) > 1:
+        """Refuses keys that must be equal and are not. One that is left out has a default of its own there."""
+        if len({repr(self.values.get(key)) for key in keys}) > 1:
             raise CheckpointError(f"{' and '.join(keys)} differ", where=str(self.where),
                                   why="both stacks have the same sizes here")
 
