@@ -77,7 +77,9 @@ def test_of_many_texts_it_is_as_of_each_alone(texts: list[str]) -> None:
 @pytest.mark.parametrize(("text", "cut", "whole"), [
     ("the te\u0301a is", (0, 6), "the te\u0301a"), ("the te\u0301a is", (7, 11), "te\u0301a is"),
     ("हिन्दी में", (0, 3), "हिन्दी"), ("كَتَبَ هو", (0, 1), "كَتَبَ"),
-    ("a 👩‍👩‍👧 b", (2, 3), "👩‍👩‍👧"), ("ok 👍🏽!", (0, 4), "ok 👍🏽"),
+    ("a 👩‍👩‍👧 b", (2, 3), "👩‍👩‍👧"), ("a 👩‍👩‍👧 b", (6, 8), "👩‍👩‍👧 "), ("ok 👍🏽!", (0, 4), "ok 👍🏽"),
+    ("👍🏻👍🏿", (0, 3), "👍🏻👍🏿"), ("👍🏻👍🏿", (1, 2), "👍🏻"),
+    ("1 ☕\ufe0f!", (0, 3), "1 ☕\ufe0f"), ("a☕\ufe0f b", (2, 5), "☕\ufe0f b"),
     ("在河内大学", (1, 3), "河内"), ("the cat", (4, 7), "cat"), ("", (0, 0), "")])
 def test_what_is_quoted_cuts_no_word_and_no_character(text: str, cut: tuple[int, int], whole: str) -> None:
     start, end = uncut(text, *cut)

@@ -63,6 +63,7 @@ def marks(question: str, text: str) -> list[tuple[int, int]]:
     Where no spaces are written, characters count where a pair of them is in the question, or one stands alone in it.
     """
     asked = folded(question).replace("ς", "σ")  # which letter ends a word, pieces do not know
+    asked = asked.translate(dict.fromkeys(_NOT, " "))
     wanted = set(_words().findall(asked)) | set(re.findall(rf"(?=([{_CLASS}]{{2}}))", asked))
     wanted |= set(re.findall(rf"(?<![{_CLASS}])[{_CLASS}](?![{_CLASS}])", asked))
     plain, origin = _aligned(text)
@@ -71,9 +72,9 @@ def marks(question: str, text: str) -> list[tuple[int, int]]:
         if word[0] in wanted:
             _mark(is_marked, origin[word.start()][0], origin[word.end() - 1][1])
     for i in np.flatnonzero(_unspaced()[[ord(letter) for letter in plain]]).tolist() if plain else ():
-        for j in (i + 1, i + 2):
-            if plain[i:j] in wanted and _is_unspaced(plain[j - 1 : j]):
-                _mark(is_marked, origin[i][0], origin[j - 1][1])
+        for piece in (plain[i], plain[i : i + 2]):
+            if piece in wanted:
+                _mark(is_marked, origin[i][0], origin[i + len(piece) - 1][1])
     return [found.span() for found in re.finditer(rb"\x01+", bytes(is_marked))]
 
 
@@ -97,10 +98,6 @@ def _is_one(letter: str, behind: str) -> bool:
 
 def _mark(is_marked: bytearray, start: int, end: int) -> None:
     is_marked[start:end] = b"\x01" * (end - start)
-
-
-def _is_unspaced(letter: str) -> bool:
-    return bool(letter) and bool(_unspaced()[ord(letter)])
 
 
 def _aligned(text: str) -> tuple[str, list[tuple[int, int]]]:
