@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import replace
@@ -72,6 +73,15 @@ def test_one_score_in_figures(tmp_path: Path) -> None:
     (number, score), = scores_of(["x x y", "y"], tmp_path, 2).best(distinct_terms("x"), 2)
     assert number == 0
     assert score == pytest.approx(math.log(2) * 2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 2)), rel=1e-6)
+    (_, score), = scores_of(["x", "y"], tmp_path / "shorter", 2).best(distinct_terms("x"), 2)
+    assert score == pytest.approx(math.log(2) / (1 + 1.2), rel=1e-6)
+
+
+def test_the_peak_of_a_term_is_its_highest_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower ones would lose passages of an index that is large enough to be searched by them."""
+    monkeypatch.setattr(postings, "_AT_ONCE", 4)
+    made = scores_of(TEXTS, tmp_path, 2)
+    assert made.peaks.tolist() == [made.scores[begin:end].max() for begin, end in itertools.pairwise(made.bounds)]
 
 
 def test_bm25s_gives_the_same_on_its_own(tmp_path: Path) -> None:

@@ -105,7 +105,9 @@ def test_files_of_a_folder_that_cannot_be_read_are_told_and_left_out(tmp_path: P
         list(read_documents([str(tmp_path)]))
 
     def fails(path: str) -> str:
-        raise DataError("the file cannot be read", where=path) from OSError(5, "Input/output error")
+        if path.endswith("a.txt"):
+            raise DataError("the file cannot be read", where=path) from OSError(5, "Input/output error")
+        return "two"
 
     (tmp_path / "a.txt").write_text("one")
     monkeypatch.setattr(documents, "whole_text", fails)
@@ -173,6 +175,7 @@ def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path, name: str, c
 
 @pytest.mark.parametrize(("name", "content", "second", "first"), [
     ("d.jsonl", '{"id": "a", "text": " "}\n\n{"id": "a", "text": "1"}\n{"id": "a", "text": "2"}', ":4", ":3"),
+    ("d.jsonl", '{"id": "b", "text": "0"}\n{"id": "a", "text": "1"}\n{"id": "a", "text": "2"}', ":3", ":2"),
     ("d.json", '[{"id": "a", "text": "1"}, {"text": "2"}, {"id": "a", "text": "3"}]', ", record 3", ", record 1"),
     ("d.json", '{"data": [{"paragraphs": [{"id": "a", "context": "1"}, {"id": "a", "context": "2"}]}]}', "#2", "#1")])
 def test_of_two_with_the_same_id_both_places_are_told(tmp_path: Path, name: str, content: str, second: str,

@@ -94,6 +94,14 @@ def test_how_far_it_is_is_told(tmp_path: Path, data: str, monkeypatch: pytest.Mo
     assert told == ["2 documents read, 2 passages", "3 documents read, 4 passages", "26 of 26 terms scored"]
 
 
+def test_what_waits_in_memory_is_bounded_by_its_characters_too(tmp_path: Path, data: str,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "MOST_CHARACTERS", 20)
+    told = list[str]()
+    build_index([data], str(tmp_path / "idx"), longest=20, progress=told.append)
+    assert told[:2] == ["2 documents read, 2 passages", "3 documents read, 4 passages"]
+
+
 def test_what_is_added_blank_is_gone(tmp_path: Path) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -245,6 +253,8 @@ def test_a_build_that_fails_leaves_the_old_index_as_it_was(idx: Path, data: str,
         build_index([data], str(idx))
     assert bytes_of(idx) == before
     assert sorted(path.name for path in idx.parent.iterdir()) == ["data.jsonl", "idx"]
+    monkeypatch.undo()
+    build_index([data], str(idx))  # nothing is locked
 
 
 def test_a_first_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
@@ -270,6 +280,20 @@ def test_two_writers_are_told_apart(idx: Path, data: str) -> None:
         build_index([data], str(idx))
     os.close(handle)
     build_index([data], str(idx))
+
+
+def test_a_lock_on_what_has_been_replaced_is_none(idx: Path, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer ends between the opening of the folder and the lock, and a third one may have begun."""
+    real = fcntl.flock
+
+    def flock(handle: int, how: int) -> None:
+        idx.rename(idx.with_name("old"))
+        shutil.copytree(idx.with_name("old"), idx)
+        real(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(ConfigError, match="another process is writing"):
+        build_index([data], str(idx))
 
 
 def test_what_is_added_to_is_read_when_nobody_else_writes(idx: Path, tmp_path: Path,
@@ -338,9 +362,12 @@ def test_an_index_is_built_where_a_link_leads(idx: Path, tmp_path: Path, data: s
 def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path, data: str) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("x")
-    with pytest.raises(ConfigError, match="something else"):
-        build_index([data], str(tmp_path / "mine"))
-    assert (tmp_path / "mine/thesis.txt").read_text() == "x"
+    (tmp_path / "yours").mkdir()
+    (tmp_path / "yours" / NAMES).write_text("x")  # such a name makes no index
+    for folder in ("mine", "yours"):
+        with pytest.raises(ConfigError, match="something else"):
+            build_index([data], str(tmp_path / folder))
+    assert (tmp_path / "mine/thesis.txt").read_text() == (tmp_path / "yours" / NAMES).read_text() == "x"
     for add in (False, True):  # beside an index, too
         build_index([data], str(tmp_path / "idx"))
         build_index([data], str(tmp_path / "idx/inner"))

@@ -145,6 +145,23 @@ def test_places_that_are_none(place: str) -> None:
         open_index(place)
 
 
+@pytest.mark.parametrize(("place", "port", "https"), [("qdrant://host/a", 6333, False),
+                                                      ("qdrant+https://host:443/a", 443, True)])
+def test_where_a_place_is(place: str, port: int, https: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qdrant_client, "QdrantClient", lambda **keys: keys)
+    made = Collection.at(place)
+    assert made.name == "a"
+    assert (made.client["host"], made.client["port"], made.client["https"]) == ("host", port, https)
+
+
+def test_a_build_that_fails_leaves_the_old_one_in_use(collection: Collection, data: str,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qdrant, "_send", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_collection(collection, [data], False, 20)
+    assert collection.search("cat")
+
+
 def test_a_server_that_does_not_answer(data: str) -> None:
     for ask in (lambda: open_index("qdrant://127.0.0.1:1/a").search("cat"),
                 lambda: build_index([data], "qdrant://127.0.0.1:1/a")):
