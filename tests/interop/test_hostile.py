@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from pellucid.cli import main
 from pellucid.errors import CheckpointError, ConfigError, UserError
+from pellucid.interop.foreign_tokenizer import read_tokenizer
 from pellucid.interop.huggingface import export
 from pellucid.interop.importing import import_run
 
@@ -220,6 +221,17 @@ def test_no_name_is_obeyed_by_a_terminal(folder: Path, tmp_path: Path, capsys: p
     tensors(lambda t: t.update({"a\x1b[31m": torch.ones(2)}))(folder)
     assert main(["import", str(folder), "--out", str(tmp_path / "other")]) == 4
     assert r"a\x1b[31m among them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kind", "said"), [("Unigram", {"unk_token": ["a"]}), ("Unigram", {"unk_token": {}}), (
+    "BPE", {"unk_id": [1]}), ("BPE", {"unk_id": -1}), ("BPE", {"unk_id": 3}), ("BPE", {"unk_id": True})])
+def test_what_a_kind_of_tokenizer_does_not_read_names_no_unknown(kind: str, said: dict[str, Any],
+                                                                 tmp_path: Path) -> None:
+    vocabulary: Any = [["a", -1.0], ["b", -2.0], ["<unk>", 0.0]]
+    model = {"type": kind, "unk_id": 2, "byte_fallback": False, "vocab": vocabulary} if kind == "Unigram" else {
+        "type": kind, "vocab": {piece: i for i, (piece, _) in enumerate(vocabulary)}, "merges": []}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": model | said}))
+    assert read_tokenizer(tmp_path, "bart").unknown == 2
 
 
 def test_a_package_that_is_missing_is_no_damage(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

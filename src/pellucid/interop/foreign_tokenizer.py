@@ -130,9 +130,10 @@ def _tokenizer_json(path: Path) -> Foreign:
         raise CheckpointError("the tokenizer knows no text", where=str(path), why=why)
     at = next((i for i in range(len(whole)) if whole[i:i + len(alone)] == alone), len(whole))
     model = content.get("model") if isinstance(content.get("model"), dict) else {}
-    unknown = (model or {}).get("unk_token")
-    number = (model or {}).get("unk_id") if unknown is None else vocabulary.get(unknown)
-    return Foreign(pieces, vocabulary.get("<unk>") if number is None else number, whole[:at],
+    unknown, number = ((model or {}).get(key) for key in ("unk_token", "unk_id"))  # a kind reads one, and checks that
+    number = vocabulary.get(unknown) if isinstance(unknown, str) else number
+    is_piece = type(number) is int and 0 <= number < len(pieces)
+    return Foreign(pieces, number if is_piece else vocabulary.get("<unk>"), whole[:at],
                    whole[at + len(alone):], (content, content))
 
 
