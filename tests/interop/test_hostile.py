@@ -133,6 +133,13 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut short": (lambda f: os.truncate(f / WEIGHTS, 3000), "cannot be read"),
     "empty": (lambda f: (f / WEIGHTS).write_bytes(b""), "cannot be read"),
     "a pickle": (pickled, "pickle"), "a link to nothing": (dangling, "no weights"),
+    "no parts": (lambda f: (f / WEIGHTS).rename(f / "x") and (f / f"{WEIGHTS}.index.json").write_text(
+        '{"weight_map": {}}'), "index"),
+    "a list of parts": (lambda f: (f / WEIGHTS).rename(f / "x") and (f / f"{WEIGHTS}.index.json").write_text(
+        '{"weight_map": ["x"]}'), "index"),
+    "no layers": (keys(encoder_layers=0), "1 to 1,000"), "a dropout of all": (keys(dropout=1), "below 1"),
+    "a dropout of text": (keys(dropout="0.1"), "below 1"), "a dropout that is true": (keys(dropout=True), "below 1"),
+    "a negative dropout": (keys(dropout=-0.1), "below 1"), "a flag of text": (keys(normalize_before="no"), "or false"),
     "a path that climbs": (indexed("../../etc/passwd"), "index"), "no path": (indexed(3), "index"),
     "a list of paths": (indexed(["a"]), "index"), "a path of keys": (indexed({}), "index"),
     "a part that is a pipe": (piped, "a pipe"), "a device": (device("config.json"), "^a pipe, device"),
@@ -154,7 +161,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "heads of one stack": (keys(decoder_attention_heads=None), "differ"),
     "heads that are no number": (keys(decoder_attention_heads=[2]), "differ"),
     "no such function": (keys(activation_function="x"), "x"),
-    "a token beyond": (keys(eos_token_id=10**6), "eos_token_id"), "a start that is missing": (
+    "a token beyond": (keys(eos_token_id=10**6), "eos_token_id is"),
+    "a token behind the last": (keys(pad_token_id=90), "pad_token_id is"),
+    "a token before the first": (keys(pad_token_id=-1), "pad_token_id is"), "two ends": (
+        keys(eos_token_id=[3, 4]), "eos_token_id is"), "a start that is missing": (
         without_a_start, "decoder_start_token_id"),
     "no JSON": (lambda f: (f / "config.json").write_text("{"), "cannot be read as JSON"),
     "deep JSON": (nested, "cannot be read as JSON"),
@@ -205,7 +215,10 @@ def test_one_clear_error(name: str, folder: Path, tmp_path: Path, capsys: pytest
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_what_is_whole_is_imported(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", [keys(), keys(eos_token_id=[3]), keys(max_position_embeddings=None), lambda folder: (
+    folder / "config.yaml").write_text("of somebody's trainer")], ids=["", "a list of one", "a null", "another file"])
+def test_what_is_whole_is_imported(change: Callable[[Path], object], folder: Path, tmp_path: Path) -> None:
+    change(folder)
     assert import_run(folder, tmp_path / "run").what == "MarianMTModel"
 
 

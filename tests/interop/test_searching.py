@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pellucid.config import ModelConfig
+from pellucid.interop.reading import Fields
 from pellucid.interop.searching import decode_of, left_out
 from pellucid.interop.vocabulary import rows_of
 
 ROWS = rows_of(10, 7, 1, 5, 0)
+
+
+def test_a_null_tells_nothing_and_a_file_of_its_own_all(tmp_path: Path) -> None:
+    fields = Fields({"num_beams": 3, "repetition_penalty": None}, tmp_path / "config.json")
+    assert fields.search == {"num_beams": 3}
+    (tmp_path / "generation_config.json").write_text('{"max_length": 9, "guidance_scale": null}')
+    assert fields.search == {"max_length": 9}
 
 
 @pytest.mark.parametrize(("told", "longest", "shortest"), [

@@ -108,7 +108,7 @@ def test_nothing_is_replaced_where_a_later_file_cannot_be_read(collection: Colle
 
 def test_an_alias_of_somebody_elses_is_left_alone(collection: Collection, data: str) -> None:
     client = collection.client
-    client.create_collection("theirs_v7", vectors_config={})
+    client.create_collection("theirs_v7", vectors_config={}, metadata={"characters": 20})
     alias = qdrant_client.models.CreateAlias(collection_name="theirs_v7", alias_name="theirs")
     client.update_collection_aliases([qdrant_client.models.CreateAliasOperation(create_alias=alias)])
     for add in (False, True):
