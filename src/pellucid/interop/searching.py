@@ -24,9 +24,9 @@ def decode_of(told: Mapping[str, Any], model: ModelConfig) -> DecodeConfig:
         return min(value if type(value) is int and value > 0 else default, most)
 
     most = model.max_length if model.position == "learned" else 10_000
-    longest = number("max_new_tokens", number("max_length", 257, most + 1) - 1, most)
-    return DecodeConfig(beam_size=number("num_beams", 1, 1000), length_penalty=0.0, max_length=max(longest, 1),
-                        min_length=number("min_new_tokens", number("min_length", 1, longest + 1) - 1, longest),
+    longest = max(number("max_new_tokens", number("max_length", 257, most + 1) - 1, most), 1)
+    return DecodeConfig(beam_size=number("num_beams", 1, 1000), length_penalty=0.0, max_length=longest,
+                        min_length=number("min_new_tokens", number("min_length", 1, longest) - 1, longest - 1),
                         no_repeat_ngram=number("no_repeat_ngram_size", 0, longest))
 
 
