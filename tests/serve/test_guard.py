@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Receive, Scope, Send
 from tests.serve.asgi import Server, call, serving
 
 import pellucid
@@ -174,12 +176,15 @@ def test_what_is_at_a_limit_is_answered_and_0_takes_it_away() -> None:
                 ("/v1/translate", {"text": ["a"] * 2}, 200), ("/v1/translate", {"text": ["a"] * 3}, 400)):
             asked = {**same, **more} if path == "/translate" else more
             assert server.post(path, asked).status == expected, (path, more)
-    free = Limits(characters=0, texts=0, alternatives=0, body_bytes=0, requests_per_minute=0)
+        assert server.service.scheduler.most_seconds == Limits().queue
+    free = Limits(characters=0, texts=0, alternatives=0, body_bytes=0, requests_per_minute=0, timeout=0, queue=0)
     with serving({"run": run}, [("en", "fr")], free) as server:
         for more in ({"q": "a" * 2**21}, {"q": ["a"] * 1000}, {"q": "a", "alternatives": 1000}):
             answer = server.post("/translate", {**same, **more})
             assert (answer.status, answer.json["translatedText"]) == (200, more["q"])
         assert server.get("/frontend/settings").json["charLimit"] == -1
+        assert server.service.scheduler.most_seconds == math.inf
+        assert server.post("/v1/translate", {"text": "the cat"}).status == 200  # however long it takes
 
 
 @pytest.mark.parametrize("path", ["/translate", "/detect"])
@@ -188,3 +193,14 @@ def test_what_is_at_a_limit_is_answered_and_0_takes_it_away() -> None:
 def test_no_text_is_told(path: str, asked: dict[str, Any], server: Server) -> None:
     answer = server.post(path, {"source": "en", "target": "fr", **asked})
     assert (answer.status, "q" in answer.json["error"]) == (400, True)
+
+
+def test_without_keys_each_address_is_a_client() -> None:
+    with serving({"run": pellucid.load(KEPT)}, [("en", "fr")], Limits(requests_per_minute=1)) as server:
+        def status(address: str) -> int:
+            async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
+                await server.app({**scope, "client": (address, 1)}, receive, send)
+
+            return asyncio.run(call(elsewhere, "/translate", BODY)).status
+
+        assert [status(address) for address in ("1.2.3.4", "1.2.3.5", "1.2.3.4", "2001:db8::1")] == [200, 200, 429, 200]
