@@ -71,6 +71,17 @@ def test_every_byte_of_a_drawn_model_comes_back(kind: str, configuration: str, k
     assert class_of(returned(folder, tmp_path)) == kind
 
 
+@pytest.mark.parametrize("kind", ["RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"])
+def test_a_pooler_that_its_classifier_does_not_read_comes_along(kind: str, foreign: Foreign, tmp_path: Path) -> None:
+    """Many have one in their files, from before they were classifiers."""
+    folder, theirs = foreign(*next(case for case in CLASSIFIERS if case[0] == kind))
+    tensors, width = safetensors.torch.load_file(folder / "model.safetensors"), theirs.config.hidden_size
+    tensors |= {f"roberta.pooler.dense.{leaf}": torch.randn(size)
+                for leaf, size in (("weight", (width, width)), ("bias", (width,)))}
+    safetensors.torch.save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    returned(folder, tmp_path)
+
+
 def class_of(folder: Path) -> str:
     """What transformers makes of it."""
     import transformers

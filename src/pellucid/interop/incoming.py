@@ -19,7 +19,8 @@ from pellucid.runs.tensors import Lazily
 Weights = Mapping[str, Tensor]
 _COPIES = re.compile(r"(model\.)?(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight")  # of the embedding
 _BESIDE = re.compile(r"final_logits_bias|model\.(encoder|decoder)\.embed_positions\.weights?|"
-                     r".*\.token_type_embeddings\.weight|.*\.relative_attention_bias\.weight")  # or reckoned
+                     r".*\.token_type_embeddings\.weight|.*\.relative_attention_bias\.weight|"  # or reckoned
+                     r"roberta\.pooler\.dense\.(weight|bias)")  # which its classifier does not read
 BARTS, T5S = ("marian", "bart", "blenderbot", "mbart", "m2m_100"), ("t5", "mt5", "umt5")
 
 
