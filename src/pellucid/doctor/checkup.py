@@ -119,12 +119,13 @@ def check_run(run: Path, splits: dict[str, Pairs],
     whole: list[str] = []
     is_slim = (run / MARK).exists()
     pointers = {name: _pointed_to(run / f"{name}.json") for name in (("best",) if is_slim else ("best", "last"))}
-    folders, is_closed = list[Path](), False
+    folders: list[Path] = []
     try:
         folders = _checkpoints(run / "checkpoints")
+        if not folders:
+            found.append(Finding("checkpoint", "note", _WHERE, "nothing has been trained here yet"))
     except CheckpointError as error:
         found.append(_damaged("checkpoint", error))
-        is_closed = True
     for folder in folders:
         progress(f"checking {folder.name}")
         try:
@@ -144,8 +145,6 @@ def check_run(run: Path, splits: dict[str, Pairs],
         found.append(_damaged("metrics", error))
     found += _changed_data(run, splits)
     steps = [name for name in whole if name.startswith("step-")]
-    if not folders and not is_closed:
-        found.append(Finding("checkpoint", "note", _WHERE, "nothing has been trained here yet"))
     return found, {"checkpoints": len(folders), "whole": len(whole), "best": pointers["best"],
                    "resumes_from": steps[-1] if steps and not is_slim else None, "slim": is_slim}
 

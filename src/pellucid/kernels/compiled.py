@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
@@ -251,8 +252,6 @@ def _compile_into(path: Path, level: Level, compiler: tuple[str, ...]) -> str:
 def _alone(folder: Path) -> Iterator[None]:
     """Of processes that begin together, such as ranks, one compiles, and the others find it. Where locks are not to be
     had, or one waits for too long, each makes the same file for itself."""
-    import fcntl
-
     until = time.monotonic() + _PATIENCE
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):

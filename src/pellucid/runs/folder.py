@@ -21,7 +21,7 @@ from pellucid.config.strict_yaml import as_yaml, read_yaml
 from pellucid.data.claims import lock
 from pellucid.data.reading import texts_of
 from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
-from pellucid.errors import CheckpointError, ConfigError, no_right
+from pellucid.errors import CheckpointError, ConfigError, right_to_read
 from pellucid.files import REPAIR, read_json, write_json, write_text
 from pellucid.runs.format import ENVIRONMENT, FORMAT, IMPORTED, STARTED, check_format, unreadable
 
@@ -52,6 +52,7 @@ def held(folder: Path, how: int, refusal: str) -> Iterator[TextIO]:
         yield file
 
 
+@right_to_read()
 def read_config(folder: Path) -> RunConfig:
     """The resolved configuration of a run.
 
@@ -59,14 +60,12 @@ def read_config(folder: Path) -> RunConfig:
         CheckpointError: no run folder, its config.yaml is damaged or may not be read, or a newer version made it.
     """
     path = folder / "config.yaml"
+    if not path.is_file():
+        what = "no such run folder" if not folder.exists() else "not a run folder: config.yaml is missing"
+        raise CheckpointError(what, where=str(folder), fix="give the folder that `pellucid train` wrote")
+    check_format(folder)
     try:
-        if not path.is_file():
-            what = "no such run folder" if not folder.exists() else "not a run folder: config.yaml is missing"
-            raise CheckpointError(what, where=str(folder), fix="give the folder that `pellucid train` wrote")
-        check_format(folder)
         return from_mapping(read_yaml(path.read_text(encoding="utf-8"), str(path)))
-    except PermissionError as error:
-        raise no_right(error) from error
     except (UnicodeDecodeError, ConfigError) as error:
         raise unreadable(folder, error) from error
 
