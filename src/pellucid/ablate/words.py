@@ -31,14 +31,13 @@ def in_words(study: Study, results: Sequence[Result], grids: Sequence[Grid]) -> 
 
 def _verdicts(metric: str, results: Sequence[Result], seeds: int) -> list[str]:
     """One metric's cells by what their tests say, each with its difference, and its seeds where some are lost."""
-    seeds_of = {result.cell.label: result.scores[metric].values.keys() for result in results
-                if metric in result.scores}
+    seeds_of = {result.cell.label: result.scores[metric].values.keys() for result in results}
     groups: dict[str, list[str]] = {"worse than the baseline beyond chance": [],
                                     "better than the baseline beyond chance": [],
                                     f"not told apart by {seeds} seeds (which is not to say equal)": [],
                                     "without a test": []}
     worse, better, apart, alone = groups
-    for result in (result for result in results if not result.cell.is_baseline and is_tested(result, metric)):
+    for result in (result for result in results if is_tested(result, metric)):
         score = result.scores[metric]
         paired = len(score.values.keys() & seeds_of[result.cell.baseline])
         of_fewer = f", by {so_many(paired, 'seed')}" if paired < seeds else ""
