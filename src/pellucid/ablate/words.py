@@ -31,7 +31,8 @@ def in_words(study: Study, results: Sequence[Result], grids: Sequence[Grid]) -> 
 
 def _verdicts(metric: str, results: Sequence[Result], seeds: int) -> list[str]:
     """One metric's cells by what their tests say, each with its difference, and its seeds where some are lost."""
-    seeds_of = {result.cell.label: result.scores[metric].values.keys() for result in results}
+    seeds_of = {result.cell.label: result.scores[metric].values.keys() for result in results
+                if metric in result.scores}
     groups: dict[str, list[str]] = {"worse than the baseline beyond chance": [],
                                     "better than the baseline beyond chance": [],
                                     f"not told apart by {seeds} seeds (which is not to say equal)": [],
