@@ -131,6 +131,21 @@ def test_by_hand(document: str, translation: str, put: str) -> None:
     assert cut_html(document, yes).put(translation.split("|"), crossed) == put
 
 
+@pytest.mark.parametrize(("document", "pieces"), [
+    ("<!-->one", "one"), ("<!--->one", "one"), ("<!-- a --!>one", "one"), ("<!-- -- > a -->one", "one"),
+    ("<!--one", ""), ("<![CDATA[a>b]]>", "b]]>"), ("<?a b>one", "one"), ("<!doctype html>one", "one"),
+    ("</ a>one", "one"), ("</\na>one", "one"), ("</>one", "one"), ("</", "</"), ("one <1 a", "one <1 a"),
+    ("<a href='>one", ""), ("<a b='>' c = \">\" d=e>one</a>", "one"), ("<b \"x>one", "one"), ("one</b x='>", "one"),
+    ("</b title='>'>one", "one"), ("<script>a</scripty>b</script c='>'>one", "one"), ("<script>one", ""),
+    ("<SCRIPT>a</Script\n>one", "one"), ("<script>a</\u017fcript>b</script>one", "one"), ("<xmp>a</xmp", ""),
+    ("<style><b></style>one", "one"), ("<p>one<script>'<p>two'</script>three</p>", "onethree"),
+    ("<i translate=no>a</i>one", "one"), ('<i TRANSLATE="No">a</i>one', "one"), ("<i class='notranslate'/>one</i>", "one"),
+    ("&notit; &amp &#x41; &#65z &bogus; &#1;", "¬it; & A Az &bogus;"), ("<code>a<code>b</code>c</code>one", "one"),
+])
+def test_what_is_text_is_what_a_browser_shows(document: str, pieces: str) -> None:
+    assert "|".join(cut_html(document, yes).pieces) == pieces
+
+
 def test_links_of_many_addresses_take_no_longer() -> None:
     document = "<a>" * 32 + "://" * 20_000 + " b" + "</a>" * 32
     passage = cut_html(document, lambda piece: len(piece) < 200)

@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 _S = r"[ \t\n\f\r]"  # the spaces of HTML
 _NAME = r"[a-zA-Z][^ \t\n\f\r/>]*+"
-_VALUE = rf"""{_S}*+={_S}*+(?>"[^"]*+"|'[^']*+'|[^ \t\n\f\r>"'][^ \t\n\f\r>]*+)?+"""
-_TAG = re.compile(rf"<(/?)({_NAME})((?>{_S}*+/|{_S}++|[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+(?>{_VALUE})?+)*+)>")
+_VALUE = rf"""{_S}*+={_S}*+(?>"[^"]*+"|'[^']*+'|[^ \t\n\f\r>"'][^ \t\n\f\r>]*+|(?=>))"""
+_TAG = re.compile(rf"<(/?)({_NAME})((?>{_S}*+/|{_S}++|[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+(?>{_VALUE}|(?!{_S}*+=)))*+)>")
+_COMMENT = re.compile(r"(?s)<!--(?>-?>|.*?--!?>|.*)|<(?>[!?]|/(?=[^a-zA-Z]))[^>]*+>?+")
+_BEGUN = re.compile("</?[a-zA-Z]")
 _ATTRIBUTE = re.compile(rf"""([^ \t\n\f\r/>=]++){_S}*+={_S}*+(?>"([^"]*+)"|'([^']*+)'|([^ \t\n\f\r>]*+))""")
 _CLOSED = re.compile(rf"""(?:^|{_S}|["'])/$""")
 _CHARACTERS = re.compile(r"(?s)&(?:#[0-9]{1,8}|#[xX][0-9a-fA-F]{1,8}|[a-zA-Z][a-zA-Z0-9]{0,31});?|.")
@@ -161,24 +163,20 @@ def _tokens(document: str) -> Iterator[Token]:
 
 def _token(document: str, place: int) -> Token | None:
     """What begins with the "<" at a place; None where it is text."""
-    def behind(mark: str, begin: int) -> int:
-        found = document.find(mark, begin)
-        return len(document) if found < 0 else found + len(mark)
-
-    if document.startswith("<!--", place):
-        return Token("other", place, behind("-->", place + 2))
-    found = _TAG.match(document, place)
-    if found is not None:
-        name, end = found[2].lower(), found.end()
-        if found[1]:
-            return Token("end", place, end, name)
-        if name not in _NO_TAGS:
-            return Token("start", place, end, name, found[3])
-        closing = re.compile(rf"</{name}(?=[ \t\n\f\r/>])", re.IGNORECASE).search(document, end)
-        return Token("other", place, len(document) if closing is None else behind(">", closing.end()), name)
-    if re.match("<[!?]|</.", document[place : place + 3]):
-        return Token("other", place, behind(">", place))
-    return Token("other", place, len(document)) if re.match("<[a-zA-Z]", document[place : place + 2]) else None
+    comment = _COMMENT.match(document, place)
+    if comment is not None:
+        return Token("other", place, comment.end())
+    tag = _TAG.match(document, place)
+    if tag is None:
+        return Token("other", place, len(document)) if _BEGUN.match(document, place) else None
+    name, end = tag[2].lower(), tag.end()
+    if tag[1]:
+        return Token("end", place, end, name)
+    if name not in _NO_TAGS:
+        return Token("start", place, end, name, tag[3])
+    closing = re.compile(rf"</{name}(?=[ \t\n\f\r/>])", re.IGNORECASE | re.ASCII).search(document, end)
+    behind = None if closing is None else _TAG.match(document, closing.start())
+    return Token("other", place, len(document) if behind is None else behind.end(), name)
 
 
 def _ends(tokens: list[Token]) -> dict[int, int]:
