@@ -139,11 +139,20 @@ def test_by_hand(document: str, translation: str, put: str) -> None:
     ("</b title='>'>one", "one"), ("<script>a</scripty>b</script c='>'>one", "one"), ("<script>one", ""),
     ("<SCRIPT>a</Script\n>one", "one"), ("<script>a</\u017fcript>b</script>one", "one"), ("<xmp>a</xmp", ""),
     ("<style><b></style>one", "one"), ("<p>one<script>'<p>two'</script>three</p>", "onethree"),
-    ("<i translate=no>a</i>one", "one"), ('<i TRANSLATE="No">a</i>one', "one"), ("<i class='notranslate'/>one</i>", "one"),
+    ("<i translate=no>a</i>one", "one"), ('<i TRANSLATE="No">a</i>one', "one"), ("<i translate='no'/>one</i>", "one"),
     ("&notit; &amp &#x41; &#65z &bogus; &#1;", "¬it; & A Az &bogus;"), ("<code>a<code>b</code>c</code>one", "one"),
 ])
 def test_what_is_text_is_what_a_browser_shows(document: str, pieces: str) -> None:
     assert "|".join(cut_html(document, yes).pieces) == pieces
+
+
+@pytest.mark.parametrize(("document", "translations", "put"), [
+    ("<2", "<|b", "&lt;b"), ("&lt2", "<|; b", "&lt;; b"), ("<<i>2</i>", "<|b", "&lt;<i>b</i>"), ("<2", "<|2", "<2"),
+    ("&2", "a|2", "a2"), ("< 2", "<|b", "< b")])
+def test_a_piece_that_stays_makes_no_tag_of_the_next_one(document: str, translations: str, put: str) -> None:
+    passage = cut_html(document, lambda piece: len(piece) < 2)
+    assert len(passage.pieces) == 2
+    assert passage.put(translations.split("|")) == put
 
 
 def test_links_of_many_addresses_take_no_longer() -> None:

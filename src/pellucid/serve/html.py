@@ -48,17 +48,18 @@ class HtmlPassage:
             align: is asked for the links of all sentences with tags inside at once, if there are any.
         """
         pairs = [(piece, translation.strip()) for piece, translation in zip(self.pieces, translations, strict=True)]
-        tagged = [number for number, (piece, translation) in enumerate(pairs)
-                  if self._inside[number] and piece != translation]
+        changed = dict.fromkeys(number for number, (piece, translation) in enumerate(pairs) if piece != translation)
+        tagged = [number for number in changed if self._inside[number]]
         links = dict(zip(tagged, align([pairs[number] for number in tagged]), strict=True)) if tagged else {}
         moved = {mark for number in tagged for mark in self._inside[number]}
         whole = []
-        for number, (piece, translation) in enumerate(pairs):
+        for number, (_, translation) in enumerate(pairs):
             begin, end = self._bounds[number]
             whole.append(self._gap(number, pairs, moved))
-            if piece == translation:
+            if number not in changed:
                 inside = [mark for mark in self._inside[number] if begin < self._markup.marks[mark].offset < end]
-                whole.append(self._verbatim(begin, end, inside))
+                is_cut = number + 1 in changed and self._bounds[number + 1][0] == end
+                whole.append(self._verbatim(begin, end, inside, is_cut))
             elif number in links:
                 whole.append(put_tags(self._tree(number), translation, links[number]))
             else:
@@ -77,14 +78,17 @@ class HtmlPassage:
                 return now + self._verbatim(end, end, marks)
         return self._verbatim(begin, end, marks)
 
-    def _verbatim(self, begin: int, end: int, marks: Sequence[int]) -> str:
-        """A part of the text as it stands in the document, with these marks."""
+    def _verbatim(self, begin: int, end: int, marks: Sequence[int], is_cut: bool = False) -> str:
+        """A part of the text as it stands in the document, with these marks; `is_cut`: other text follows at once, of
+        which a "<" or "&" here would make a tag or an entity."""
+        text, raw = self._markup.text[begin:end], self._markup.raw[begin:end]
+        raw = [html.escape(character, quote=False) for character in text] if is_cut else raw
         parts, place = [], begin
         for number in marks:
             mark = self._markup.marks[number]
-            parts += [*self._markup.raw[place : mark.offset], mark.raw]
+            parts += [*raw[place - begin : mark.offset - begin], mark.raw]
             place = max(place, mark.offset)
-        return "".join([*parts, *self._markup.raw[place:end]])
+        return "".join([*parts, *raw[place - begin :]])
 
     def _tree(self, number: int) -> Node:
         """A sentence, its elements and what else is in it."""
