@@ -84,7 +84,7 @@ def test_words_that_keep_their_places_keep_their_tags(document: str) -> None:
     assert "".join(passage.put(shouted(passage.pieces), same_order).split()) == "".join(wanted.split())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(document=st.one_of(BALANCED, documents, SENTENCES), data=st.data())
 def test_nothing_is_lost_whatever_becomes_of_the_words(document: str, data: st.DataObject) -> None:
     passage = cut_html(document, yes)
