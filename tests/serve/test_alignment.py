@@ -40,6 +40,7 @@ def make_run(tokenizer: dict[str, object], layers: int = 2, max_length: int = 20
 @pytest.mark.parametrize(("text", "marked"), [
     ("One, two.", "One|,|two|."), ("l'homme", "l|'|homme"), ("don_t x1", "don_t|x1"), ("我好a。b", "我|好|a|。|b"),
     ("나는 간다", "나는|간다"), ("नमस्ते", "नमस्ते"), ("ไทย", "ไ|ท|ย"), ("e\u0301t", "e\u0301t"),
+    ("می\u200cخواهم Donau\xaddampf", "می\u200cخواهم|Donau\xaddampf"), ("👩\u200d👧👍🏽 ok", "👩\u200d👧|👍🏽|ok"),
     (" ", ""), ("", ""), ("--", "-|-")])
 def test_words_by_hand(text: str, marked: str) -> None:
     assert [text[begin:end] for begin, end in words(text)] == (marked.split("|") if marked else [])
@@ -80,6 +81,12 @@ def test_marks_that_end_both_are_linked() -> None:
     (links,) = CrossAttention(run)([(source, "un Chat ,")])
     assert links[-1] == (len(words(source)) - 1, 2)
     assert links[:-1] == CrossAttention(run)([(source, "un Chat x")])[0][:-1]
+
+
+@pytest.mark.parametrize("word", ["ici\u0301", "नमस्ते"])
+def test_a_word_that_ends_in_an_accent_is_no_mark(word: str) -> None:
+    (links,) = CrossAttention(make_run({"kind": "character"}))([("the dog, here,", f"un {word}")])
+    assert links == [(1, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=str)

@@ -23,26 +23,34 @@ Aligner = Callable[[Sequence[tuple[str, str]]], list[Links]]  # for each text an
 
 _TOKENS = 4096  # of a batch, padding counted
 _SKIPPED = 64  # characters between two tokens, at most: those that a tokenizer takes away
+_JOINER = "\u200d"
 _UNSPACED = ((0xE00, 0xEFF), (0x1000, 0x109F), (0x1780, 0x17FF))  # Thai, Lao; Burmese; Khmer
 
 
 def words(text: str) -> list[tuple[int, int]]:
     """Where the words of a text begin and end: letters and digits together, each other mark by itself, as each letter
-    of a script that has no spaces. Whatever space stands between them changes nothing."""
+    of a script that has no spaces; what only shapes the character before it goes with that. Whatever space stands
+    between them changes nothing."""
     found: list[tuple[int, int]] = []
     can_grow = False
     for place, character in enumerate(text):
         if character.isspace():
             can_grow = False
             continue
-        is_mark = unicodedata.category(character).startswith("M") and bool(found) and found[-1][1] == place
+        is_joined = bool(found) and found[-1][1] == place and _shapes(character, text[place - 1])
         is_letter = (character.isalnum() or character == "_") and not _is_alone(character)
-        if is_mark or (can_grow and is_letter):
+        if is_joined or (can_grow and is_letter):
             found[-1] = found[-1][0], place + 1
         else:
             found.append((place, place + 1))
             can_grow = is_letter
     return found
+
+
+def _shapes(character: str, before: str) -> bool:
+    """Whether it is no character of its own: an accent, what joins or parts letters, the rest of a joined emoji."""
+    kind = unicodedata.category(character)
+    return kind[0] == "M" or kind == "Cf" or before == _JOINER or "\U0001f3fb" <= character <= "\U0001f3ff"
 
 
 def _is_alone(character: str) -> bool:
@@ -86,7 +94,7 @@ class CrossAttention:
             rows = _membership(target, self._spans(1, target, written))
             columns = _membership(source, self._spans(0, source, read[:-1]))
             looked = rows @ weights[:, : len(read) - 1] @ columns.T  # [words of the target, words of the source]
-            if source.strip() and target.strip() and not (source.strip()[-1].isalnum() or target.strip()[-1].isalnum()):
+            if _ends_in_mark(source) and _ends_in_mark(target):
                 looked[-1] = np.eye(len(columns), dtype=np.float32)[-1]
             found.append([(int(looked[word].argmax()), word) for word in np.flatnonzero(looked.any(1)).tolist()])
         return found
@@ -132,6 +140,10 @@ class CrossAttention:
     @functools.cached_property
     def _spellings(self) -> tuple[list[str], list[str]]:
         return self._run.tokenizers.source.spellings(), self._run.tokenizers.target.spellings()
+
+
+def _ends_in_mark(text: str) -> bool:
+    return any(not any(map(str.isalnum, text[begin:end])) for begin, end in words(text)[-1:])
 
 
 def _folded(text: str) -> str:
