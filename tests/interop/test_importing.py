@@ -19,7 +19,7 @@ from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
 from pellucid.files import sha256
 from pellucid.interop import ctranslate2 as to_ctranslate2
 from pellucid.interop import importing
-from pellucid.interop.families import family_of
+from pellucid.interop.families import FAMILIES, family_of
 from pellucid.interop.foreign_tokenizer import read_tokenizer
 from pellucid.interop.importing import import_run
 from pellucid.interop.incoming import to_ours
@@ -305,6 +305,37 @@ def test_a_text_that_is_too_long_to_classify_is_cut_as_theirs(kind: str, configu
     with torch.no_grad():
         wanted = theirs(**batch).logits.softmax(-1)[0]
     torch.testing.assert_close(torch.tensor(list(found.probabilities.values())), wanted, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_what_a_config_leaves_out_is_what_transformers_takes_for_it(kind: str, tmp_path: Path) -> None:
+    """Only sizes have no default here: a file that leaves out one of those is a broken one."""
+    theirs, family = transformers.AutoConfig.for_model(kind), FAMILIES[kind]
+    told = theirs.to_dict() | {"model_type": kind}
+    bare = {key: value for key, value in told.items() if key == "model_type" or key in (
+        *BART.keys() - {"scale_embedding", "max_position_embeddings"}, "d_ff", "num_heads", "num_layers", "dim",
+        "n_layers", "n_heads", "hidden_dim", "hidden_size", "num_hidden_layers", "num_attention_heads",
+        "intermediate_size")}
+    left_out, named = (family.model(Fields(values, tmp_path / "config.json")) for values in (bare, told))
+    assert left_out == named
+    assert family.pad == theirs.pad_token_id
+    if not family.is_classifier:
+        assert family.end == theirs.eos_token_id
+        assert kind in ("t5", "mbart") or family.start == theirs.decoder_start_token_id  # those two have no default
+
+
+@pytest.mark.parametrize("case", [SEQ2SEQ[2], CLASSIFIERS[0]], ids=lambda case: str(case[0]))
+def test_special_tokens_that_a_config_does_not_name_are_those_of_its_class(case: tuple[str, str, dict[str, Any]],
+                                                                           foreign: Foreign, tmp_path: Path) -> None:
+    folder, _ = foreign(*case)
+    told = json.loads((folder / "config.json").read_text())
+    import_run(folder, tmp_path / "run")
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    left_out = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
+    (folder / "config.json").write_text(json.dumps({k: told[k] for k in told if k not in left_out}))
+    import_run(folder, tmp_path / "bare")
+    for name in ("checkpoints/step-00000000/model.safetensors", "tokenizer/manifest.json"):
+        assert (tmp_path / "bare" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
 
 
 def test_several_classes_of_one_text_are_refused(foreign: Foreign, tmp_path: Path) -> None:

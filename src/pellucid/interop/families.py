@@ -20,25 +20,33 @@ class Family:
 
     Attributes:
         model: its config.json as a configuration of ours.
-        is_classifier: it labels texts.
+        pad, end, start: the ids that a config.json means which names none; end and start None for what labels texts.
     """
 
     model: Callable[[Fields], ModelConfig]
-    is_classifier: bool = False
+    pad: int
+    end: int | None = None
+    start: int | None = None
+
+    @property
+    def is_classifier(self) -> bool:
+        """It labels texts."""
+        return self.end is None
 
 
 def _bart(fields: Fields, residual: str, position: str, embedding_norm: bool) -> ModelConfig:
     """Of BART's family."""
-    is_m2m100 = fields.values.get("model_type") == "m2m_100"
+    kind = fields.values.get("model_type")
     fields.same("encoder_attention_heads", "decoder_attention_heads")
     fields.same("encoder_ffn_dim", "decoder_ffn_dim")
     return ModelConfig(
         d_model=fields.number("d_model"), n_heads=fields.number("encoder_attention_heads"),
         d_ff=fields.number("encoder_ffn_dim"), encoder_layers=_layers(fields, "encoder_layers"),
         decoder_layers=_layers(fields, "decoder_layers"), position=position, residual=residual,
-        feed_forward=fields.one_of("activation_function", "relu" if is_m2m100 else "gelu", _PLAIN),
+        feed_forward=fields.one_of("activation_function", "relu" if kind == "m2m_100" else "gelu", _PLAIN),
         embedding_norm=embedding_norm, tie_embeddings=scales_input(fields), output_bias=True,
-        max_length=fields.number("max_position_embeddings", 1024), dropout=_dropout(fields, "dropout"))
+        max_length=fields.number("max_position_embeddings", 128 if kind == "blenderbot" else 1024),
+        dropout=_dropout(fields, "dropout"))
 
 
 def scales_input(fields: Fields) -> bool:
@@ -68,7 +76,8 @@ def _t5(fields: Fields) -> ModelConfig:
     if (fields.number("relative_attention_num_buckets", 32), fields.number(
             "relative_attention_max_distance", 128)) != (32, 128):
         raise fields.wrong("relative_attention_num_buckets", "32, up to a distance of 128")
-    kind, inner = fields.one_of("feed_forward_proj", "relu", _T5), fields.number("d_ff")
+    plain = "relu" if fields.values.get("model_type") == "t5" else "gated-gelu"
+    kind, inner = fields.one_of("feed_forward_proj", plain, _T5), fields.number("d_ff")
     epsilon, layers = fields.real("layer_norm_epsilon", 1e-6), _layers(fields, "num_layers")
     return ModelConfig(
         d_model=width, n_heads=heads, d_head=None if heads * keys == width else keys,
@@ -136,12 +145,14 @@ def _dropout(fields: Fields, name: str) -> float:
 
 
 FAMILIES = {
-    "marian": Family(_marian), "bart": Family(lambda fields: _bart(fields, "post", "learned", embedding_norm=True)),
-    "blenderbot": Family(lambda fields: _bart(fields, "pre", "learned", embedding_norm=False)),
-    "mbart": Family(lambda fields: _bart(fields, "pre", "learned", embedding_norm=True)), "m2m_100": Family(_m2m100),
-    "t5": Family(_t5), "mt5": Family(_t5), "umt5": Family(_t5),
-    "bert": Family(_bert, is_classifier=True), "roberta": Family(_bert, is_classifier=True),
-    "xlm-roberta": Family(_bert, is_classifier=True), "distilbert": Family(_distilbert, is_classifier=True)}
+    "marian": Family(_marian, 58100, 0, 58100),
+    "bart": Family(lambda fields: _bart(fields, "post", "learned", embedding_norm=True), 1, 2, 2),
+    "blenderbot": Family(lambda fields: _bart(fields, "pre", "learned", embedding_norm=False), 0, 2, 1),
+    "mbart": Family(lambda fields: _bart(fields, "pre", "learned", embedding_norm=True), 1, 2, 2),
+    "m2m_100": Family(_m2m100, 1, 2, 2),
+    "t5": Family(_t5, 0, 1, 0), "mt5": Family(_t5, 0, 1, 0), "umt5": Family(_t5, 0, 1, 0),
+    "bert": Family(_bert, 0), "roberta": Family(_bert, 1), "xlm-roberta": Family(_bert, 1),
+    "distilbert": Family(_distilbert, 0)}
 
 
 def family_of(fields: Fields) -> tuple[str, Family]:

@@ -15,7 +15,7 @@ from pellucid.interop import returning
 from pellucid.interop.families import FAMILIES, Family, family_of, other_class
 from pellucid.interop.foreign_tokenizer import Foreign, read_tokenizer
 from pellucid.interop.incoming import has_head, has_positions, to_ours
-from pellucid.interop.languages import MANY, Pair, around, pair_of
+from pellucid.interop.languages import Pair, around, pair_of
 from pellucid.interop.reading import INDEX, Fields, read_config, read_weights, weight_files
 from pellucid.interop.run_folder import write_run
 from pellucid.interop.searching import decode_of, left_out
@@ -122,19 +122,17 @@ def _rows(fields: Fields, family: Family, foreign: Foreign, size: int, pair: Pai
     if len(foreign.pieces) > size:
         raise CheckpointError(f"the tokenizer has {len(foreign.pieces):,} pieces, and the embedding {size:,} rows",
                               where=str(fields.where))
-    pad = fields.token("pad_token_id", None, size)
+    pad = fields.token("pad_token_id", family.pad, size)
     if family.is_classifier:
         if len(foreign.before) != 1 or len(foreign.after) > 1:
             raise CheckpointError("the tokenizer does not put one token before a text and one or none behind it",
                                   where=str(fields.where.with_name("tokenizer.json")))
         return rows_of(size, pad, foreign.unknown, foreign.before[0], next(iter(foreign.after), None))
-    end = fields.token("eos_token_id", None, size)
+    end = fields.token("eos_token_id", family.end, size)
     if foreign.after[-1:] != [end]:
         raise CheckpointError("the tokenizer does not end a text with eos_token_id", where=str(fields.where))
-    kind = str(fields.values.get("model_type"))
     start = (pair.tokens[1] if pair is not None and pair.tokens is not None and pair.is_start else
-             Fields(fields.values | fields.search, fields.where).token(
-                 "decoder_start_token_id", pad if "t5" in kind else end if kind in MANY else None, size))
+             Fields(fields.values | fields.search, fields.where).token("decoder_start_token_id", family.start, size))
     if not {pad, start, end}.isdisjoint(foreign.first or ()):
         raise CheckpointError("outputs begin with a token that is a start or an end", where=str(fields.where))
     return rows_of(size, pad, foreign.unknown, start, end)
