@@ -467,5 +467,19 @@ def test_perplexities_over_other_tokens_are_not_compared_though_the_configuratio
     assert same.scores["validation.loss"].test is not None
 
 
+@pytest.mark.parametrize("untrained", [Outcome(), Outcome(diverged=Divergence(7, "the loss is not finite", ""))])
+def test_a_cell_without_a_trained_run_is_not_said_to_have_another_tokenizer(untrained: Outcome, study: Make,
+                                                                           tmp_path: Path) -> None:
+    made = study({"factors": {"tokenizer.kind": ["word", "character"], "model.position": ["sinusoidal", "none"]},
+                  "design": "one_at_a_time"})
+    for missing in ([False, True, True], [True, False, False]):  # the others, the baseline
+        without = {cell.label for cell, one in zip(cells_of(made), missing, strict=True) if one}
+        runs = [(one, untrained if one.cell.label in without else dataclasses.replace(
+            outcome(one), vocabulary=one.config.tokenizer.kind)) for one in planned_of(made, tmp_path)]
+        said = in_words(made, list(results(made, runs).values()), [])
+        assert [text.rpartition(": ")[2] for text in said if text.startswith("Not comparable")] == ["kind character."]
+        assert "validation.loss, without a test: position none." in said
+
+
 def test_effects_told_in_shares_of_the_baseline() -> None:
     assert lost(Smallest("validation.loss", 6, 0.7, 0.07, 0.08, True)) == "−10 %"

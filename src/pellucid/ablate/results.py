@@ -163,15 +163,27 @@ def _beside(result: Result, baseline: Result, by_cell: Mapping[str, Sequence[Run
         return result
     here, there = by_cell[result.cell.label], by_cell[baseline.cell.label]
     is_again = not result.missing and not baseline.missing and _outputs(here) == _outputs(there)
-    return replace(result, is_baseline_again=is_again, is_other_vocabulary=result.vocabulary != baseline.vocabulary,
+    return replace(result, is_baseline_again=is_again, is_other_vocabulary=_is_other_vocabulary(result, baseline),
                    confounded=confounds(_costs(result), _costs(baseline)))
+
+
+def _is_other_vocabulary(here: Result, there: Result) -> bool:
+    """As they are configured, where one has no trained run, and so no tokenizer whose digest could be known."""
+    if here.parameters is None or there.parameters is None:
+        return _configured(here.cell) != _configured(there.cell)
+    return here.vocabulary != there.vocabulary
 
 
 def _vocabulary(cell: Cell, runs: Sequence[Run]) -> str:
     for planned, outcome in runs:
         if outcome.trained is not None and (found := outcome.vocabulary or vocabulary_of(planned.folder)):
             return found
-    return str(replace(cell.config.tokenizer, sampling=TokenizerConfig().sampling))  # which decides on none
+    return _configured(cell)
+
+
+def _configured(cell: Cell) -> str:
+    """How its tokenizer is made, but for what decides on no token."""
+    return str(replace(cell.config.tokenizer, sampling=TokenizerConfig().sampling))
 
 
 def _costs(result: Result) -> dict[str, float | None]:
