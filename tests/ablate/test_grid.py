@@ -186,6 +186,20 @@ def test_do_they_interact_is_answered_in_words(study: Make) -> None:
     assert not any("with which it interacts" in sentence for sentence in average)
 
 
+def test_what_has_no_effect_alone_is_not_said_to_have_no_score(study: Make) -> None:
+    """It is the baseline again, or its loss is a mean over other tokens: its scores stand in the tables."""
+    made = study({"factors": PAIR, "metrics": ["validation.loss"]})
+    rows = losses(12.0, 0.01) | {"position none, narrow": losses(12.0, 0.01)["position sinusoidal, narrow"]}
+    samples = {label: Sample(dict(enumerate(row)), {}) for label, row in rows.items()}
+    found = grid_of(made, "validation.loss", plain(made, ("position none, narrow",)), samples)
+    assert "in place of position sinusoidal is with narrow the same; with wide 10.0" in said(made, found)[0]
+    made = study({"factors": {"tokenizer.kind": ["word", "character"], "width": WIDTH}, "metrics": ["validation.loss"]})
+    rows = dict(zip([cell.label for cell in cells_of(made)], losses(12.0, 0.01).values(), strict=True))
+    assert ("kind character in place of kind word is with narrow not comparable, as the tokenizers differ; with wide "
+            "not comparable, as the tokenizers differ, another effect, p < 0.001.") in said(
+                made, grid(made, "validation.loss", rows))[0]
+
+
 def test_two_seeds_name_no_interaction_that_no_score_could_show(study: Make) -> None:
     made, random = study({"factors": PAIR, "metrics": ["validation.loss"], "seeds": [1, 2]}), np.random.default_rng(1)
     rows = {cell.label: tuple(2.3 * np.exp(random.normal(0, 0.05, 2))) for cell in cells_of(made)}

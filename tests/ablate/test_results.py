@@ -306,6 +306,13 @@ def test_words_give_direction_and_size_of_what_is_not_told_apart_too(study: Make
                                           "tokens_per_second, tokens/s ↑")
 
 
+def test_words_say_what_is_better(study: Make, tmp_path: Path) -> None:
+    made = study({"factors": {"model.position": ["none", "sinusoidal"]}})
+    said = in_words(made, list(results(made, [(one, outcome(one)) for one in planned_of(made, tmp_path)]).values()), [])
+    assert [text.partition(":")[0] for text in said] == ["validation.loss, better than the baseline beyond chance",
+                                                         "test.exact, better than the baseline beyond chance"]
+
+
 def test_words_say_by_how_many_seeds_where_some_are_lost(study: Make, tmp_path: Path) -> None:
     made = study({"metrics": ["validation.loss"]})
     lost = Outcome(diverged=Divergence(7, "the loss is not finite", "loss nan"))
@@ -313,7 +320,7 @@ def test_words_say_by_how_many_seeds_where_some_are_lost(study: Make, tmp_path: 
             for one in planned_of(made, tmp_path)]
     said = " ".join(in_words(made, list(results(made, runs).values()), []))
     assert re.search(r"position none, narrow: [^;]*\), by 2 seeds[.;]", said)
-    assert re.search(r"position none, wide: [^;]*\)[.;]", said)
+    assert re.search(r"position none, wide: [^;)]*\)[.;]", said)
 
 
 @pytest.mark.parametrize(("metric", "difference", "told"), [
@@ -333,6 +340,7 @@ def test_one_seed_says_so(study: Make, tmp_path: Path) -> None:
     made = study({"factors": {"model.position": ["sinusoidal", "none"]}, "seeds": [1]})
     found = list(results(made, [(one, outcome(one)) for one in planned_of(made, tmp_path)]).values())
     assert "one seed" in in_words(made, found, [])[0]
+    assert "validation.loss, without a test: position none: 1.0000 nats worse." in in_words(made, found, [])
     assert "One seed" in overview(made, found).lead
     rows = metric_table("validation.loss", found).rows
     assert rows[1] == ("position none", "1", "2.0000", "–", "+1.0000", "–", "–", "–")

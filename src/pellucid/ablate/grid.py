@@ -26,6 +26,7 @@ from pellucid.ablate.study import MEASURED, Study
 from pellucid.evaluate.holm import holm
 
 Weights = dict[str, float]  # of cells, by label
+Levels = tuple[str, str]  # of one factor, and of another that it is under
 _NOTHING = 1e-9
 
 
@@ -72,13 +73,15 @@ class Pair:
         factor, condition: the effect of the first is told under each level of the second.
         interactions: of every level of both but the baseline's.
         alone: the effect of a level of the factor under a level of the condition, by both.
+        untold: by both too, why there is no such effect, in words.
         smallest: the interaction that would be found four times in five; None without a test.
     """
 
     factor: str
     condition: str
     interactions: list[Effect]
-    alone: dict[tuple[str, str], Interval]
+    alone: dict[Levels, Interval]
+    untold: dict[Levels, str]
     smallest: Smallest | None
 
     @property
@@ -114,7 +117,7 @@ def grid_of(study: Study, metric: str, results: Sequence[Result], samples: Mappi
     together = [_interaction(study, cells, {a: one, b: other}) for a, b in pairs
                 for one in _others(study, a) for other in _others(study, b)]
     every = [*main, *together]
-    can = [_can_differ(contrast, metric, results) for contrast in every]
+    can = [not _why_untold(contrast, metric, results) for contrast in every]
     tests = iter(effects.contrast(metric, [_means(contrast, samples) for contrast, one in zip(every, can, strict=True)
                                            if one]))
     tested = [next(tests) if one else None for one in can]
@@ -125,7 +128,7 @@ def grid_of(study: Study, metric: str, results: Sequence[Result], samples: Mappi
     conditional = _alone(study, metric, results, samples, pairs)
     return Grid(metric, found[:len(main)], [
         Pair(*pair, own := [effect for effect in found[len(main):] if tuple(effect.contrast.levels) == pair],
-             conditional[pair], _smallest(metric, own, samples, family)) for pair in pairs])
+             *conditional[pair], _smallest(metric, own, samples, family)) for pair in pairs])
 
 
 def _varied(study: Study) -> list[str]:
@@ -164,9 +167,10 @@ def _means(contrast: Contrast, samples: Mapping[str, Sample]) -> tuple[effects.M
     return upper, lower
 
 
-def _can_differ(contrast: Contrast, metric: str, results: Sequence[Result]) -> bool:
-    """Not where all of it cancels, cells that are the baseline again taken for the baseline; nor, by what is a mean
-    over tokens, where it does not cancel among the cells of each tokenizer."""
+def _why_untold(contrast: Contrast, metric: str, results: Sequence[Result]) -> str:
+    """Why its means are not compared, in words; empty where they are. Not where all of it cancels, cells that are the
+    baseline again taken for the baseline; nor, by what is a mean over tokens, where it does not cancel among the cells
+    of each tokenizer."""
     weights = {label: contrast.upper.get(label, 0.0) - contrast.lower.get(label, 0.0)
                for label in contrast.upper | contrast.lower}
     cells, tokens = dict[str, float](), dict[str, float]()
@@ -176,27 +180,32 @@ def _can_differ(contrast: Contrast, metric: str, results: Sequence[Result]) -> b
         cells[same] = cells.get(same, 0.0) + weight
         tokens[result.vocabulary] = tokens.get(result.vocabulary, 0.0) + weight
     if score_of(metric) in A_TOKEN and any(abs(weight) > _NOTHING for weight in tokens.values()):
-        return False
-    return any(abs(weight) > _NOTHING for weight in cells.values())
+        return "not comparable, as the tokenizers differ"
+    return "" if any(abs(weight) > _NOTHING for weight in cells.values()) else "the same"
 
 
 def _alone(study: Study, metric: str, results: Sequence[Result], samples: Mapping[str, Sample],
-           pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[tuple[str, str], Interval]]:
-    """Of each pair of factors, the effect of a level of the first under each level of the second."""
+           pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[dict[Levels, Interval], dict[Levels, str]]]:
+    """Of each pair of factors, the effect of a level of the first under each level of the second; and why there is
+    none."""
     cells = [result.cell for result in results]
+    found: dict[tuple[str, str], tuple[dict[Levels, Interval], dict[Levels, str]]] = {pair: ({}, {}) for pair in pairs}
     wanted: dict[tuple[str, str, str, str], Contrast] = {}
     for factor, condition in pairs:
         for level in _others(study, factor):
             for under in (study.baseline[condition], *_others(study, condition)):
                 upper, lower = ({factor: one, condition: under} for one in (level, study.baseline[factor]))
                 one = Contrast(upper, _mean(cells, upper), _mean(cells, lower))
-                if _can_differ(one, metric, results):
+                if why := _why_untold(one, metric, results):
+                    found[factor, condition][1][level, under] = why
+                else:
                     wanted[factor, condition, level, under] = one
     tests = effects.contrast(metric, [_means(one, samples) for one in wanted.values()])
-    found: dict[tuple[str, str], dict[tuple[str, str], Interval]] = {pair: {} for pair in pairs}
-    for (factor, condition, *levels), test in zip(wanted, tests, strict=True):
-        if test is not None:
-            found[factor, condition][levels[0], levels[1]] = test.difference
+    for (factor, condition, level, under), test in zip(wanted, tests, strict=True):
+        if test is None:
+            found[factor, condition][1][level, under] = "without a score"
+        else:
+            found[factor, condition][0][level, under] = test.difference
     return found
 
 

@@ -112,7 +112,7 @@ def _under(study: Study, metric: str, pair: Pair, own: Sequence[Effect]) -> list
     others = {effect.contrast.levels[pair.condition]: effect for effect in own}
     for under in (study.baseline[pair.condition], *others):
         alone = pair.alone.get((level, under))
-        size = "without a score" if alone is None else judged(metric, alone)
+        size = pair.untold[level, under] if alone is None else judged(metric, alone)
         p = None if under not in others else others[under].p
         verdict = "" if p is None else f", {'another effect' if others[under].differs else 'not told apart'}, {_p(p)}"
         told.append(f"with {told_level(study, pair.condition, under)} {size}{verdict}")
