@@ -38,7 +38,7 @@ def test_a_study_from_the_command_line(study: Make, tmp_path: Path, monkeypatch:
     assert 0 < broken["diverged"]["1"]["step"] <= 40
     assert "not finite" in broken["diverged"]["1"]["what"]
     assert "2 of 2 runs done" in shown.err
-    assert "2 of 2 runs to do, 1 at once; run the same command again to resume\n" in shown.err
+    assert "toy: 2 cells × 1 seed, 2 of 2 runs to do, 1 at once; run the same command again to resume\n" in shown.err
     assert main(["ablate", "toy.yaml"]) == 0
     assert "0 of 2 runs to do\n" in capsys.readouterr().err  # and nothing to resume
     text = (tmp_path / "studies/toy/report.md").read_text()

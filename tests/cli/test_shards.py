@@ -136,7 +136,7 @@ def test_cut_and_unknown_parts_are_counted(cli: Any, run: Path, tmp_path: Path) 
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_text("1 2\n" + "1 " * 60 + "\n1 x\ny\n")
     cli("translate", run, "--input", tmp_path / "in", "--output", tmp_path / "out").says(
-        0, "1 lines were too long for the model", "2 lines were with what the model does not know")
+        0, "1 line was too long for the model", "2 lines were with what the model does not know")
     record = json.loads((tmp_path / "out/.pellucid/records/a.json").read_text())
     assert (record["lines"], record["cut"], record["unknown"]) == (4, 1, 2)
 

@@ -16,6 +16,7 @@ from pellucid.ablate.results import Result, results_of, smallest_effects
 from pellucid.ablate.study import Study
 from pellucid.config.lengths import too_short
 from pellucid.files import make_folder
+from pellucid.language import so_many
 from pellucid.runs.folder import refuse_foreign
 from pellucid.train.journal import Reporter
 from pellucid.train.train import only_writer
@@ -42,8 +43,8 @@ def ablate(study: Study, out: Path, jobs: int, command: str, reporter: Reporter,
         for text in too_short_for(cells, [cell.config.train.steps for cell in cells]):
             reporter.say(f"note: {text}")
         pool = Pool(in_turns(planned, len(cells)), jobs, reporter)
-        reporter.say(f"{study.name}: {len(cells)} cells × {len(study.seeds)} seeds, {len(pool.waiting)} of "
-                     f"{len(planned)} runs to do"
+        reporter.say(f"{study.name}: {so_many(len(cells), 'cell')} × {so_many(len(study.seeds), 'seed')}, "
+                     f"{len(pool.waiting)} of {len(planned)} runs to do"
                      + (f", {jobs} at once; run the same command again to resume" if pool.waiting else ""))
         try:
             pool.work()

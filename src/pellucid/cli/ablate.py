@@ -14,7 +14,7 @@ from pellucid import own
 from pellucid.cli.arguments import parse_with_overrides
 from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
-from pellucid.language import MOST_COLUMNS, columns, fitted
+from pellucid.language import MOST_COLUMNS, columns, fitted, so_many
 
 
 @dataclass
@@ -120,7 +120,8 @@ def _grid(report: dict[str, Any], width: int) -> str:
                      f"{row['tokens']:>13,}  {told}")
         records.append((cell, [f"{row['parameters']:,} parameters", f"{row['steps']:,} updates",
                                f"{row['tokens']:,} tokens", f"{told} of training"]))
-    summary = (f"{len(report['cells'])} cells × {len(report['seeds'])} seeds = {report['runs']} runs, "
+    cells, seeds, runs = so_many(len(report["cells"]), "cell"), so_many(len(report["seeds"]), "seed"), report["runs"]
+    summary = (f"{cells} × {seeds} = {so_many(runs, 'run')}, "
                f"{report['at_once']} at once: about {duration(report['seconds'])} of training; validation, evaluation "
                "and the start of each process come on top")
     found = [Smallest(**each) for each in report["smallest_effects"]]

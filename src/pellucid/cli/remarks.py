@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from pellucid.data.tokenizers.interface import UNKNOWN
+from pellucid.language import so_many
 from pellucid.runs.texts import CutWarning
 
 WHAT = {"cut": "too long for the model", "unknown": "with what the model does not know"}
@@ -40,8 +41,8 @@ class Remarks:
         """Says what is to be said of the results of a block whose first line has this number, counted from 0."""
         for number, result in enumerate(results, start=first + 1):
             if result.cut:
-                self._say("cut", f"line {number:,} loses {result.cut:,} tokens: it is longer than the {self._limit:,} "
-                                 f"tokens that the model takes (model.max_length){self._fix}")
+                self._say("cut", f"line {number:,} loses {so_many(result.cut, 'token')}: it is longer than the "
+                                 f"{self._limit:,} tokens that the model takes (model.max_length){self._fix}")
             unknown_beside: tuple[str, ...] = vars(result).get("unknown_target", ())
             for place, parts in ((f"line {number:,}", result.unknown),
                                  (f"the {self._beside} of line {number:,}", unknown_beside)):

@@ -16,6 +16,7 @@ from pellucid.cli.lines import LINES_AT_ONCE
 from pellucid.cli.remarks import WHAT, Result
 from pellucid.data.claims import holder, share_out
 from pellucid.errors import DataError
+from pellucid.language import so_many
 from pellucid.runs.decoder import Route
 from pellucid.runs.shard_folder import ShardFolder
 from pellucid.runs.texts import CutWarning
@@ -107,7 +108,8 @@ class Shards:
         self.say(f"{done:,} of {total:,} shards are done, {self._did:,} of them by this process, in "
                  f"{duration(time.monotonic() - self._begun)}")
         for kind, count in self._all_of_it.items():
-            self.say(f"{count:,} lines were {WHAT[kind]}; .pellucid/records says in which shards")
+            self.say(f"{so_many(count, 'line')} {'was' if count == 1 else 'were'} {WHAT[kind]}; .pellucid/records says "
+                     "in which shards")
         if busy:
             others = _listed([f"{name} ({holder(self._folder.claims / name)})" for name in busy])
             self.say(f"others are at work on {others}; should one of them die, the same command does what it leaves")
