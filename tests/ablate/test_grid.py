@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
@@ -184,6 +185,29 @@ def test_do_they_interact_is_answered_in_words(study: Make) -> None:
     assert no.startswith("validation.loss: position and width: no interaction was found; one of −0.")
     assert no.endswith("nats would have been found four times in five.")
     assert not any("with which it interacts" in sentence for sentence in average)
+
+
+def test_what_a_level_does_on_average_and_which_interaction_is_not_found_are_told(study: Make) -> None:
+    """A factor of one level is averaged over by nobody; who interacts with one of two others is not said to with both.
+    """
+    made = study({"metrics": ["validation.loss"], "factors": {
+        "model.position": ["sinusoidal", "none"], "width": WIDTH, "depth": DEPTH, "alike": {"only": {}}}})
+    random, rows = np.random.default_rng(1), {}
+    for cell in cells_of(made):
+        none, width, depth = (cell.levels[name] for name in ("model.position", "width", "depth"))
+        mean = (3.0 if none == "none" else 1.0) * (4.0 if (none, width) == ("none", "wide") else 1.0)
+        rows[cell.label] = tuple(mean * (2 if depth == "higher" else 1) * np.exp(0.01 * random.normal(size=3)))
+    pair, *none, position, width, depth = said(made, grid(made, "validation.loss", rows))
+    assert pair.startswith("validation.loss: position and width interact. ")
+    assert "possible score" not in pair
+    assert [re.sub(r"[−+±]?\d+\.\d+", "N", text) for text in none] == [
+        f"validation.loss: {both}: no interaction was found; one of N or N nats would have been found four times in "
+        "five." for both in ("position and depth", "width and depth")]
+    assert position.startswith("validation.loss, position on average over width and depth (with width it interacts, so")
+    assert width.startswith("validation.loss, width on average over position and depth (with position it interacts, so")
+    assert re.sub(r"\d+\.\d+", "N", depth) == (
+        "validation.loss, depth on average over position and width, in place of low. high: N nats better (N better to "
+        "N worse), not told apart, p = N; higher: N nats worse (N worse to N worse), p < N.")
 
 
 def test_what_has_no_effect_alone_is_not_said_to_have_no_score(study: Make) -> None:

@@ -313,6 +313,28 @@ def test_words_say_what_is_better(study: Make, tmp_path: Path) -> None:
                                                          "test.exact, better than the baseline beyond chance"]
 
 
+def test_cautions_name_the_cells_that_they_are_of(study: Make, tmp_path: Path) -> None:
+    made = study({"factors": {"model.position": ["sinusoidal", "none"], "tokenizer.kind": ["word", "character"],
+                              "width": {"narrow": {}, "wide": {"model.d_ff": 48}},
+                              "train.label_smoothing": [0.0, 0.1]}, "design": "one_at_a_time"})
+    runs = []
+    for one in planned_of(made, tmp_path):
+        label, seed = one.cell.label, one.config.seed
+        came = outcome(one, 1000 + 500 * (label == "position none"), extra=0.1 * (label == "kind character"))
+        if label.startswith("label_smoothing") and seed < 3:
+            came = (Outcome(diverged=Divergence(7, "the loss is not finite", "")),
+                    dataclasses.replace(came, scores={"test": came.scores["test"]}))[seed - 1]
+        runs.append((one, came))
+    said = in_words(made, list(results(made, runs).values()), [])
+    assert [text for text in said if not text.startswith(tuple(made.metrics))] == [
+        "Same outputs as the baseline, seed by seed: nothing to test, and nothing corrected for: wide.",
+        "Not comparable by validation.loss, a mean over tokens, as the tokenizer differs: kind character.",
+        "Confounded, as parameters, tokens, operations or pretraining differ too: position none.",
+        "Diverged: label_smoothing 0.1 (1 of 3).",
+        "Without a finite validation.loss, so that means and tests are of the other seeds: label_smoothing 0.1 "
+        "(1 of 3)."]
+
+
 def test_words_say_by_how_many_seeds_where_some_are_lost(study: Make, tmp_path: Path) -> None:
     made = study({"metrics": ["validation.loss"]})
     lost = Outcome(diverged=Divergence(7, "the loss is not finite", "loss nan"))

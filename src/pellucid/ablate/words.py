@@ -58,11 +58,12 @@ def _grid(study: Study, grid: Grid) -> list[str]:
     said = [f"{grid.metric}: {_pair(study, grid.metric, pair)}" for pair in grid.pairs]
     for factor in dict.fromkeys(factor for effect in grid.main for factor in effect.contrast.levels):
         own = [effect for effect in grid.main if factor in effect.contrast.levels]
-        over = " and ".join(_short(other) for other in study.factors
-                            if other != factor and len(study.factors[other].levels) > 1)
-        mixed = any(pair.is_found for pair in grid.pairs if factor in (pair.factor, pair.condition))
-        said.append(f"{grid.metric}, {_short(factor)} on average over {over}"
-                    + (" (with which it interacts, so that this stands for no single level)" if mixed else "")
+        over = [other for other in study.factors if other != factor and len(study.factors[other].levels) > 1]
+        mixed = [other for other in over if any(pair.is_found and {factor, other} == {pair.factor, pair.condition}
+                                                for pair in grid.pairs)]
+        which = "which" if mixed == over else " and ".join(map(_short, mixed))
+        said.append(f"{grid.metric}, {_short(factor)} on average over {' and '.join(map(_short, over))}"
+                    + (f" (with {which} it interacts, so that this stands for no single level)" if mixed else "")
                     + f", in place of {told_level(study, factor, study.baseline[factor])}. "
                     + "; ".join(_average(study, grid.metric, effect) for effect in own) + ".")
     return said
@@ -90,7 +91,7 @@ def _pair(study: Study, metric: str, pair: Pair) -> str:
     base = told_level(study, pair.factor, study.baseline[pair.factor])
     said = [f"{told_level(study, pair.factor, level)} in place of {base} is "
             f"{'; '.join(_under(study, metric, pair, own))}." for level, own in found.items()]
-    if found and any(effect.differs and effect.leaves_range for effect in pair.interactions):
+    if any(effect.differs and effect.leaves_range for effect in pair.interactions):
         said.append("(What both add up to would be no possible score, so the end of the range may be all that they "
                     "share.)")
     if rest and (smallest := pair.smallest) is not None:
