@@ -129,6 +129,15 @@ def test_means_intervals_and_the_paired_test(two: Study, tmp_path: Path) -> None
         assert 0 < interval.low < interval.mean < interval.high
 
 
+def test_a_table_has_the_numbers_of_the_tests(two: Study, tmp_path: Path) -> None:
+    found = list(results(two, [(one, outcome(one)) for one in planned_of(two, tmp_path)]).values())
+    assert [metric_table(metric, found).rows for metric in two.metrics] == [
+        (("position sinusoidal", "3", "1.0000", "0.7813 to 1.2714", *"–" * 4),
+         ("position none", "3", "2.0333", "1.6920 to 2.4344", "+1.0333", "+0.8980 to +1.1852", "< 0.001", "< 0.001 *")),
+        (("position sinusoidal", "3", "90.00", "87.46 to 92.31", *"–" * 4),
+         ("position none", "3", "79.67", "75.87 to 83.24", "−10.33", "−11.77 to −8.93", "< 0.001", "< 0.001 *"))]
+
+
 def test_holm_is_over_the_cells_of_one_metric(study: Make, tmp_path: Path) -> None:
     made = study()
     noise = {"narrow": (0.0, 0.0, 0.0), "wide": (0.01, -0.02, 0.05)}
@@ -324,7 +333,7 @@ def test_cautions_name_the_cells_that_they_are_of(study: Make, tmp_path: Path) -
         if label.startswith("label_smoothing") and seed < 3:
             came = (Outcome(diverged=Divergence(7, "the loss is not finite", "")),
                     dataclasses.replace(came, scores={"test": came.scores["test"]}))[seed - 1]
-        runs.append((one, came))
+        runs.append((one, Outcome() if (label, seed) == ("position none", 2) else came))
     said = in_words(made, list(results(made, runs).values()), [])
     assert [text for text in said if not text.startswith(tuple(made.metrics))] == [
         "Same outputs as the baseline, seed by seed: nothing to test, and nothing corrected for: wide.",
@@ -332,7 +341,7 @@ def test_cautions_name_the_cells_that_they_are_of(study: Make, tmp_path: Path) -
         "Confounded, as parameters, tokens, operations or pretraining differ too: position none.",
         "Diverged: label_smoothing 0.1 (1 of 3).",
         "Without a finite validation.loss, so that means and tests are of the other seeds: label_smoothing 0.1 "
-        "(1 of 3)."]
+        "(1 of 3).", "Not finished: 1 run is still to be done, and the report is of the others."]
 
 
 def test_words_say_by_how_many_seeds_where_some_are_lost(study: Make, tmp_path: Path) -> None:
