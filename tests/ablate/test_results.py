@@ -418,7 +418,11 @@ def test_the_report_has_all_its_parts(reported: tuple[Path, list[Planned]], chec
     out, runs = reported
     text = (out / "report.md").read_text()
     for part in ("# toy", "`pellucid ablate toy.yaml`", "## In words", "## Overview", "## validation.loss",
-                 "## test.exact", "## Cost", "## Diverged", "## The exact commands", "Not finished: 1 run"):
+                 "## test.exact", "## Cost", "## Diverged", "## The exact commands", "Not finished: 1 run",
+                 "**runs**: 4 trained, 1 diverged, of 6\n", "**speed**: measured with 1 run at once\n",
+                 "| position none (1 to be done) | 2.1000 (1.1449 to 3.8432) * | 79.00 (65.11 to 90.12) * |\n",
+                 "| position none (1 to be done) | 1,000 | 1,000 | 5.00e+03 | 500 | 2 s | – |\n",
+                 "| position sinusoidal (1 diverged) | 3 | 7 | the loss is not finite: loss nan |\n"):
         assert part in text, part
     assert text.count("\npellucid train copy") == len(runs)
     for name in ("curves.png", "effects-validation-loss.png", "effects-test-exact.png"):
