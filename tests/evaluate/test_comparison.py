@@ -207,6 +207,12 @@ def test_classifiers_are_tested_by_accuracy() -> None:
     rows, (detail,) = compare(sides, [("a b", "x"), ("b", "y")], "accuracy", lambda text: None)
     assert [row["score"] for row in rows] == ["accuracy", "macro_f1"]
     assert "by_frequency" not in detail
+    assert detail["notes"] == []
+    rare = {**statistics, "macro_f1": dataclasses.replace(statistics["macro_f1"], is_smooth=False)}
+    rows, (detail,) = compare([dataclasses.replace(side, statistics=rare) for side in sides],
+                              [("a b", "x"), ("b", "y")], "accuracy", lambda text: None)
+    assert rows[1]["p"] == rows[1]["p_randomisation"]
+    assert detail["notes"] == ["macro_f1 is tested by exchanges alone: both its p are by approximate randomisation"]
 
 
 def test_of_many_runs_some_can_differ_significantly() -> None:

@@ -157,6 +157,8 @@ def _scores_of(a: Evaluated, b: Evaluated, chosen: str, lowercase: bool) -> tupl
             notes.append(f"{name} is not compared: {why}")
         else:
             names.append(name)
+            if not a.statistics[name].is_smooth:
+                notes.append(f"{name} is tested by exchanges alone: both its p are by approximate randomisation")
     if len({side.config.strip_punctuation for side in sides}) > 1:
         notes.append(f"{'a' if sides[0].config.strip_punctuation else 'b'} strips punctuation, and is charged for the "
                      "marks of the references, which the other can write")
