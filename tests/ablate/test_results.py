@@ -358,6 +358,7 @@ def test_words_say_by_how_many_seeds_where_some_are_lost(study: Make, tmp_path: 
     ("test.bleu", Interval(-3.1, -4.0, 0.25), "3.10 points worse (4.00 worse to 0.25 better)"),
     ("test.perplexity", Interval(-1.0, -2.0, -0.5), "1.000 better (2.000 better to 0.500 better)"),
     ("tokens_per_second", Interval(1200.0, 0.0, 2400.0), "1,200 tokens/s better (0 to 2,400 better)"),
+    ("test.perplexity", Interval(2.0, -1.02, 8.5123e201), "2.000 worse (1.020 better to 8.5e+201 worse)"),
     ("seconds", Interval(0.5, None, None), "0.5 s worse")])
 def test_a_difference_is_judged(metric: str, difference: Interval, told: str) -> None:
     assert judged(metric, difference) == told

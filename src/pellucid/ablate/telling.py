@@ -5,6 +5,7 @@ from pellucid.ablate.results import is_lower_better
 from pellucid.ablate.scales import score_of, unit_of
 
 NONE = "–"
+_LONG = 1e9  # what is as large is told by its power of ten: of two seeds, a perplexity's bound has hundreds of digits
 
 
 def arrow(metric: str) -> str:
@@ -16,7 +17,8 @@ def number(metric: str, value: float) -> str:
     """A value with the digits that its metric deserves."""
     score = score_of(metric)
     digits = {"loss": 4, "perplexity": 3, "tokens_per_second": 0, "seconds": 1}.get(score, 2)
-    return f"{value:,.{digits}f}".replace("-", "−")
+    text = f"{value:,.{digits}f}" if abs(value) < _LONG else f"{value:.1e}"
+    return text.replace("-", "−")
 
 
 def signed(metric: str, value: float) -> str:
