@@ -82,6 +82,17 @@ def test_what_multiplies_losses_alike_does_not_interact(study: Make) -> None:
     assert pair.is_found
 
 
+def test_the_table_of_a_grid_has_the_numbers_of_its_tests(study: Make) -> None:
+    made, rows = study({"factors": PAIR}), losses(12.0, 0.01)
+    assert grid_table(made, grid(made, "validation.loss", rows)).rows == (
+        ("position none", "+4.5949", "+4.5486 to +4.6417", "+1.4447", "± 0.0095", "< 0.001", "< 0.001 *"),
+        ("wide", "+3.1690", "+3.1103 to +3.2286", "+1.0381", "± 0.0100", "< 0.001", "< 0.001 *"),
+        ("position none × wide", "+6.0553", "+5.8442 to +6.2632", "+0.6995", "± 0.0316", "< 0.001", "< 0.001 *"))
+    few = grid(made, "validation.loss", rows | {"position none, wide": rows["position none, wide"][:1]})
+    assert grid_table(made, few).rows[2] == ("position none × wide", "+6.1651", *"–" * 5)  # one seed is common to all
+    assert "position and width interact cannot be tested." in said(made, few)[0]
+
+
 def test_a_single_contrast_is_the_t_test_of_its_values_by_seed() -> None:
     table = np.random.default_rng(2).normal(size=(4, 5))
     a, b, c, d = (Sample(dict(enumerate(np.exp(row).tolist())), {}) for row in table)
