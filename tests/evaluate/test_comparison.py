@@ -146,8 +146,10 @@ def test_every_difference_has_its_interval() -> None:
         low, high = row["interval"]
         assert low <= row["difference"] <= high
         assert low < high or row["score"] == "exact"
-    page = as_markdown({"runs": [{"split": "test", "n": 3, "sources": 3}], "keys": [], "comparison": rows,
+    page = as_markdown({"runs": [{"split": "test", "n": 3, "sources": 3, "run": "a"}, {"run": "b"}],
+                        "keys": [{"key": "train.compile", "values": [None, True]}], "comparison": rows,
                         "differences": details})
+    assert "| train.compile | null | true |" in page
     assert page.count("exploratory |") == 5
     assert all(f"| {row['score']} | " in page for row in rows)
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from pellucid.evaluate.comparison_text import by_length_of, examples_of, signed
+from pellucid.evaluate.comparison_text import as_written, by_length_of, examples_of, signed
 
 
 def as_markdown(report: dict[str, Any]) -> str:
@@ -17,7 +17,7 @@ def as_markdown(report: dict[str, Any]) -> str:
         runs = [run["run"] for run in report["runs"]]
         lines += ["", f"| key of the configuration | {' | '.join(map(_escaped, runs))} |",
                   "|---" * (len(runs) + 1) + "|"]
-        lines += [f"| {row['key']} | {' | '.join(_escaped(str(value)) for value in row['values'])} |"
+        lines += [f"| {row['key']} | {' | '.join(_escaped(as_written(value)) for value in row['values'])} |"
                   for row in report["keys"]]
     for detail in report["differences"]:
         a, b = detail["a"], detail["b"]

@@ -72,8 +72,13 @@ def keys_of(report: Report, width: int) -> Iterator[str]:
                                  subsequent_indent="      ")
 
 
+def as_written(value: Any) -> str:
+    """A key's value as a configuration has it, on one line."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
+
+
 def _value(value: Any) -> str:
-    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
+    text = as_written(value)
     return text if len(text) <= _VALUE else "…" + text[1 - _VALUE:]
 
 
