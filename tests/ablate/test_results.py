@@ -234,17 +234,20 @@ def test_losses_of_different_vocabularies_are_not_compared(study: Make, tmp_path
 
 def test_a_figure_says_why_a_cell_is_not_compared(study: Make, tmp_path: Path,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs that have a loss over other tokens are there; it said that there was none to compare."""
+    """Runs that have a loss over other tokens are there; it said that there was none to compare. Of one run that
+    diverged and two that were still to do, it said that one of one had."""
     made = study({"factors": {"tokenizer.kind": ["word", "character"], "model.position": ["sinusoidal", "none"],
-                              "model.d_ff": [24, 48]}, "design": "one_at_a_time"})
+                              "model.d_ff": [24, 48], "train.label_smoothing": [0.0, 0.1]}, "design": "one_at_a_time"})
+    lost = Outcome(diverged=Divergence(7, "the loss is not finite", ""))
     runs = [(one, Outcome() if one.config.model.d_ff == 48 else
+             (lost, Outcome())[one.config.seed > 1] if one.config.train.label_smoothing else
              outcome(one, extra=0.1 * (one.config.tokenizer.kind == "character")))
             for one in planned_of(made, tmp_path)]
     figures: list[Any] = []
     monkeypatch.setattr("pellucid.ablate.figures.as_png", figures.append)
     forest("validation.loss", list(results(made, runs).values()))
     assert [text.get_text() for text in figures[0].axes[0].texts] == [
-        "a mean over other tokens: not compared", "no run to compare"]
+        "a mean over other tokens: not compared", "no run to compare", "diverged under 1 seed"]
 
 
 def test_a_table_says_whose_intervals_are_over_seeds_alone(two: Study, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pellucid.ablate.results import Result, Run, is_lower_better, is_tested
 from pellucid.ablate.scales import unit_of
 from pellucid.ablate.study import Study
 from pellucid.inspection.style import COLOURS, LINES, as_png, drawing, log_scale
+from pellucid.language import so_many
 from pellucid.train.journal import read_metrics
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _without(metric: str, result: Result) -> str:
     if result.scores[metric].values and not is_tested(result, metric):
         return "a mean over other tokens: not compared"
     if result.diverged:
-        return f"diverged ({len(result.diverged)} of {len(result.diverged) + len(result.scores[metric].values)})"
+        return f"diverged under {so_many(len(result.diverged), 'seed')}"
     return "no run to compare"
 
 
