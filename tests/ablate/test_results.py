@@ -36,7 +36,7 @@ from pellucid.ablate.results import Result, as_data, results_of, sample_of
 from pellucid.ablate.scales import scale_of
 from pellucid.ablate.statistics import Error, Variance
 from pellucid.ablate.study import Study
-from pellucid.ablate.tables import Table, either, gained, lost, metric_table, overview
+from pellucid.ablate.tables import Table, either, gained, lost, metric_table, overview, results_csv
 from pellucid.ablate.telling import judged
 from pellucid.ablate.words import in_words
 
@@ -297,6 +297,8 @@ def test_a_shared_machine_is_told_beside_its_speeds(study: Make, tmp_path: Path)
     runs = [(one, dataclasses.replace(outcome(one), at_once=2)) for one in planned_of(made, tmp_path)]
     found = list(results(made, runs).values())
     assert "2 runs shared the machine" in metric_table("tokens_per_second", found).lead
+    columns = results_csv(made, runs).partition("\n")[0].split(",")
+    assert len(set(columns)) == len(columns)  # what is measured anyway stands there once
     assert any("2 runs shared the machine" in sentence for sentence in in_words(made, found, []))
 
 
@@ -450,6 +452,9 @@ def test_the_csv_has_a_row_a_run(reported: tuple[Path, list[Planned]]) -> None:
     assert [float(row["validation.loss"]) for row in rows[:4]] == [1.0, 2.0, 1.1, 2.2]
     assert (rows[4]["diverged_at"], rows[4]["why"], rows[4]["validation.loss"]) == (
         "7", "the loss is not finite: loss nan", "")
+    costs = ("steps", "parameters", "source_tokens", "target_tokens", "threads", "seconds", "tokens_per_second")
+    assert [[rows[i][name] for name in costs] for i in (0, 5)] == [
+        ["20", "1000", "1000", "0", "1", "2.0", "500.0"], [""] * 7]
     assert {row["model.position"] for row in rows} == {"sinusoidal", "none"}
 
 

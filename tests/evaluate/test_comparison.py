@@ -70,6 +70,17 @@ def test_perplexity_is_compared_under_one_target_tokenizer_alone() -> None:
     assert any("perplexity is not compared" in note and "tokenizers differ" in note for note in detail["notes"])
 
 
+def test_scores_that_were_left_out_are_not_missed() -> None:
+    runs = [evaluated(name, outputs) for name, outputs in (("a", RIGHT), ("b", WRONG))]
+    kept = ("bleu", "exact", "perplexity")
+    runs = [dataclasses.replace(one, statistics={name: one.statistics[name] for name in kept})
+            for one in runs]
+    rows, (detail,) = compared(*runs, chosen="bleu")
+    assert [row["score"] for row in rows] == ["bleu", "exact", "perplexity"]
+    assert detail["sentences_by"] == "bleu"  # chrF, were it there
+    assert detail["frequency_in"] == "the references"  # the training data has gone
+
+
 def test_nats_per_character_is_one_number_for_every_tokenizer() -> None:
     rows, _ = compared(evaluated("a", RIGHT), evaluated("b", RIGHT, CHARACTER))
     assert rows[-1]["difference"] == 0  # the same probability of the same text
