@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from pellucid.doctor.association import FREQUENT, SIZE, Association, Vocabulary, learn, vocabulary
+from pellucid.doctor import association as module
+from pellucid.doctor.association import FREQUENT, SIZE, Association, Vocabulary, aligned, learn, vocabulary
 from pellucid.doctor.words import words_of
 
 Lines = tuple[list[str], list[str]]
@@ -43,6 +46,13 @@ def test_frequent_words_stand_by_rank() -> None:
     assert ids_of(" ".join(f"w{i}" for i in range(16)), vocabulary([words_of(lines)])) == list(range(16))
 
 
+def test_the_most_frequent_words_get_partners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FREQUENT", 3)
+    lines = [" ".join(f"w{i}" for i in range(n)) for n in range(20)]
+    assert len(vocabulary([words_of(lines)]).words) == 3
+    assert ids_of("w0 w1 w2", vocabulary([words_of(lines)])) == [0, 1, 2]
+
+
 def test_every_word_finds_its_translation(made_up: MakeUp, translate: Translate) -> None:
     lines = made_up(800, 1)
     association = learned(lines)
@@ -60,24 +70,43 @@ def test_sides_that_have_nothing_to_do_with_each_other_have_no_power(made_up: Ma
 
 
 def test_scores_are_the_sum_that_the_equation_gives(made_up: MakeUp, translate: Translate) -> None:
-    """Against the same in plain loops, the term of the lengths taken off by comparing lines of equal lengths."""
+    """Against the same in plain loops; the lengths of pairs lie nearer to their mean than those of lines far apart."""
     source, target = made_up(400, 3)
-    association = learned((source, target))
+    association = replace(learned((source, target)), ratio=(0.1, 0.2, 0.5))
     some = sorted(set(" ".join(source).split()))[:5]
-    a = [" ".join(some), f"{some[0]} 7 {some[1]} unheard of", ""]
-    b = [translate(" ".join(some)), f"{translate(some[0])} 7 x y z", "q w e r t"]
+    a = [" ".join(some), f"{some[0]} 7 {some[1]} unheard of", "", "alone"]
+    b = [translate(" ".join(some)), f"{translate(some[0])} 7 x y z", "q w e r t", ""]
     left, right = association.source_ids.ids(words_of(a)), association.target_ids.ids(words_of(b))
     scores = association.scores(left, right, (-1, 0, 1))
     mean, near, far = association.ratio
     for i, line in enumerate(a):
         for column, offset in enumerate((-1, 0, 1)):
             j = i + offset
-            if not 0 <= j < 3 or not line:
+            if not 0 <= j < len(b) or not line or not b[j]:
                 assert scores[i, column] == 0
                 continue
             there = set(ids_of(b[j], association.target_ids))
             ids = ids_of(line, association.source_ids)
             total = sum(association.hit[f] if association.partner[f] in there else association.miss[f] for f in ids)
             ratio = np.log((len(b[j].split()) + 1) / (len(ids) + 1)) - mean
-            total += max(np.log(far / near) - ratio**2 / 2 * (near**-2 - far**-2), -4)
+            total += max(stats.norm.logpdf(ratio, scale=near) - stats.norm.logpdf(ratio, scale=far), -4)
             assert scores[i, column] == pytest.approx(np.clip(total, -15, 15), abs=1e-3)
+
+
+@pytest.mark.parametrize("slip", [-150, -5, -4, 0, 4, 5, 150])
+def test_a_slip_is_found_by_lengths_alone(slip: int) -> None:
+    """From farther away than words are learned from; a shorter one is left to the words."""
+    sizes = np.random.default_rng(4).integers(1, 40, 800)
+    source, target = (words_of([" ".join(f"{side}{i}" for i in range(n)) for n in each])
+                      for side, each in (("s", sizes[200:600]), ("t", (sizes + 3)[200 - slip : 600 - slip])))
+    lines = aligned((source, target))
+    assert len(lines[0]) == len(lines[1]) == 400 - (abs(slip) if abs(slip) > 4 else 0)
+    if abs(slip) > 4:
+        assert (lines[1].sizes - lines[0].sizes == 3).all()
+
+
+def test_lengths_that_have_nothing_to_do_with_each_other_show_no_slip() -> None:
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        chunk = tuple(words_of([" ".join(map(str, range(n))) for n in random.integers(1, 40, 200)]) for _ in range(2))
+        assert aligned((chunk[0], chunk[1])) == chunk
