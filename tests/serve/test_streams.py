@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
-from tests.serve.asgi import Server, call, serving
+from tests.serve.asgi import Answer, Server, call, serving
 
 from pellucid.runs import stream
 from pellucid.runs.run import Run
@@ -94,9 +94,14 @@ class Slow:
 def test_who_goes_ends_the_search_at_its_next_step(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     body = json.dumps({"text": TEXT, "stream": True, "options": {"min_length": 25}}).encode()
     slow = Slow(monkeypatch, 0.05)
-    answer = asyncio.run(call(server.app, "/v1/translate", body, leave_after=2))
+
+    async def leave() -> Answer:
+        answer = await call(server.app, "/v1/translate", body, leave_after=2)
+        assert await asyncio.to_thread(slow.ended.wait, 5)  # while the server goes on, as its loop does
+        return answer
+
+    answer = asyncio.run(leave())
     assert 2 <= len(answer.parts) <= 4
-    assert slow.ended.wait(5)
     assert slow.steps <= len(answer.parts) + 3
     assert server.service.scheduler.waiting == 0
     assert server.post("/v1/translate", {"text": TEXT}).status == 200
