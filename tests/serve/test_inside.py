@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
@@ -200,6 +201,18 @@ def test_as_many_heads_as_anybody_has_can_be_switched_off_and_no_more(server: Se
     assert one.json == most.json
     assert (more.status, more.json) == (400, {
         "error": "Invalid request: without has 1,001 heads, and at most 1,000 can be switched off"})
+
+
+@pytest.mark.parametrize("asked", [{"run": "run"}, {"run": "run", "output": "le chat"}, {"run": "labels"}], ids=str)
+def test_as_many_weights_are_told_as_may_be(asked: dict[str, Any], server: Server,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asked | {"text": "a cat sleeps , the cat"}
+    monkeypatch.setattr(inside, "_MOST_WEIGHTS", 0)
+    refused = server.post("/v1/attention", asked).json["error"]
+    count = int(refused.partition(" attention weights")[0].split()[-1].replace(",", ""))
+    monkeypatch.setattr(inside, "_MOST_WEIGHTS", count)
+    maps = server.post("/v1/attention", asked).json["attentions"]
+    assert sum(np.asarray(one["weights"]).size for one in maps) == count
 
 
 @pytest.mark.parametrize(("path", "asked", "sentence"), [

@@ -54,7 +54,7 @@ def test_it_remembers_only_so_many_clients(clock: list[float], monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("one", "other", "same"), [
-    ("1.2.3.4", "1.2.3.5", False), ("2001:db8::1", "2001:db8:0:0:ffff::1", True), ("2001:db8::1", "2001:db8:0:1::1", False),
+    ("1.2.3.4", "1.2.3.5", False), ("::1:0:0:0:1", "::1:ffff:0:0:1", True), ("::1:0:0:0:1", "::2:0:0:0:1", False),
     ("fe80::1%eth0", "fe80::2", True), ("", "", True), ("::ffff:1.2.3.4", "::ffff:1.2.3.5", False),
     ("::ffff:1.2.3.4", "1.2.3.4", True)])
 def test_a_network_of_ipv6_is_one_client(one: str, other: str, same: bool) -> None:

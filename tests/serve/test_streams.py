@@ -55,6 +55,7 @@ def test_each_event_is_a_part_by_itself(server: Server) -> None:
     answer = server.post("/v1/translate", {"text": TEXT, "stream": True})
     assert len(answer.parts) == len(answer.events)
     assert all(part.startswith(b"event: ") and part.endswith(b"\n\n") for part in answer.parts)
+    assert answer.events[-1][1]["translations"][0]["alignments"] is None  # nobody asked for them
 
 
 @pytest.mark.parametrize("text", ["", "  "])

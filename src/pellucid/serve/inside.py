@@ -114,7 +114,8 @@ def _lengths(served: Served, text: str, output: str | tuple[int, ...] | None) ->
     if run.config.task == "classification":
         return read, 0
     if output is None:
-        output = run.generate([text])[0].text
+        best = run.generate([text])[0].hypotheses[0]
+        return read, len(best.tokens) + best.finished  # which its text, read again, need not have
     return read, len(run.tokenizers.target.encode(output)) + 1 if isinstance(output, str) else len(output)
 
 
