@@ -49,7 +49,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Translated:
-    """A translation, and others, the next best first."""
+    """A translation, and others, the next best first, none of which is empty."""
 
     text: str
     alternatives: tuple[str, ...] = ()
@@ -96,12 +96,14 @@ def _together(one: Wanted, passage: Passage | HtmlPassage, found: Sequence[Gener
     if one.served is None:
         return Translated(one.text)
     each = [[_text(one, place) for one in found] for place in range(1 + one.alternatives)]
-    if isinstance(passage, HtmlPassage):
-        align = CrossAttention(one.served.glass)
-        whole = [passage.put(texts, align) for texts in each]
-    else:
-        whole = [passage.put(texts) for texts in each]
-    return Translated(whole[0] if whole[0].strip() else one.text, tuple(dict.fromkeys(whole[1:])))
+    align = CrossAttention(one.served.glass)
+    whole = [_put(passage, texts, align) if any(map(str.strip, texts)) else "" for texts in each]
+    best = whole[0] or one.text
+    return Translated(best, tuple(dict.fromkeys(other for other in whole[1:] if other not in ("", best))))
+
+
+def _put(passage: Passage | HtmlPassage, texts: Sequence[str], align: CrossAttention) -> str:
+    return passage.put(texts, align) if isinstance(passage, HtmlPassage) else passage.put(texts)
 
 
 def _text(found: Generated, place: int) -> str:
