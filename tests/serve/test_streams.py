@@ -38,6 +38,7 @@ def test_a_stream_ends_in_the_answer_that_there_is_without(beam_size: int, prefi
     asked = {"text": TEXT, "prefix": prefix, "options": {"beam_size": beam_size}, "alignments": True}
     answer = server.post("/v1/translate", asked | {"stream": True})
     assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    assert answer.headers["x-accel-buffering"] == "no"  # a proxy would hold events back
     *steps, (kind, done) = answer.events
     assert kind == "done"
     told, whole = done["translations"][0], server.post("/v1/translate", asked).json["translations"][0]
