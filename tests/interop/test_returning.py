@@ -82,6 +82,22 @@ def test_a_pooler_that_its_classifier_does_not_read_comes_along(kind: str, forei
     returned(folder, tmp_path)
 
 
+@pytest.mark.parametrize(("case", "shared", "names"), [
+    (SEQ2SEQ[0], "model.shared.weight", ["lm_head.weight"]),
+    (SEQ2SEQ[4], "shared.weight", ["decoder.embed_tokens.weight", "lm_head.weight"])], ids=["BART's", "T5's"])
+def test_an_embedding_that_stands_under_another_of_its_names_is_found(
+        case: tuple[str, str, dict[str, Any]], shared: str, names: list[str], foreign: Foreign, tmp_path: Path) -> None:
+    """Where a matrix serves several times, whoever wrote the file kept one of its names."""
+    folder, _ = foreign(*case)
+    import_run(folder, tmp_path / "plain")
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    matrix = tensors.pop(shared)
+    safetensors.torch.save_file(tensors | {name: matrix.clone() for name in names}, folder / "model.safetensors")
+    returned(folder, tmp_path)
+    plain, found = (tmp_path / name / "checkpoints/step-00000000/model.safetensors" for name in ("plain", "run"))
+    assert found.read_bytes() == plain.read_bytes()
+
+
 def class_of(folder: Path) -> str:
     """What transformers makes of it."""
     import transformers

@@ -14,7 +14,7 @@ from pellucid.files import sha256
 from pellucid.interop import returning
 from pellucid.interop.families import FAMILIES, Family, family_of, other_class
 from pellucid.interop.foreign_tokenizer import Foreign, read_tokenizer
-from pellucid.interop.incoming import has_head, has_positions, to_ours
+from pellucid.interop.incoming import has_head, has_positions, to_ours, with_embedding
 from pellucid.interop.languages import Pair, around, pair_of
 from pellucid.interop.reading import INDEX, Fields, read_config, read_weights, weight_files
 from pellucid.interop.run_folder import write_run
@@ -54,7 +54,8 @@ def import_run(folder: Path, out: Path, languages: str | None = None, named: str
     """
     fields = Fields(read_config(folder), folder / "config.json")
     kind, family = family_of(fields)
-    theirs, foreign = read_weights(folder), read_tokenizer(folder, kind)
+    found, foreign = read_weights(folder), read_tokenizer(folder, kind)
+    theirs = with_embedding(found, kind)
     model = family.model(fields)
     model = replace(model, tie_embeddings=model.tie_embeddings and not has_head(theirs))
     if kind == "marian" and has_positions(theirs, model):
@@ -91,7 +92,7 @@ def import_run(folder: Path, out: Path, languages: str | None = None, named: str
     origin = {"what": fields.architecture, "from": named or folder.resolve().name, "files": _files(folder)}
     way = returning.way_of(config.model, rows, None if pair is None else pair.language(rows))
     write_run(config, tokenizers, weights, origin, out,
-              lambda place: returning.keep(folder, place / IMPORTED, theirs, weights, way))
+              lambda place: returning.keep(folder, place / IMPORTED, found, weights, way))
     return Imported(fields.architecture, sum(p.numel() for p in built.parameters()),
                     _notes(kind, pair, told, rows, foreign))
 

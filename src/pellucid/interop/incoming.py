@@ -58,6 +58,14 @@ def to_ours(fields: Fields, theirs: Weights, config: ModelConfig, rows: Rows) ->
     return make(fields, theirs, names.to_ours(theirs, modules), config, rows)
 
 
+def with_embedding(theirs: Lazily, kind: str) -> Lazily:
+    """The embedding under its own name, too: of a matrix that serves several times a file may hold any one."""
+    prefix = "model." if kind in BARTS else ""
+    names = [f"{prefix}{name}.weight" for name in ("shared", "encoder.embed_tokens", "decoder.embed_tokens")]
+    found = next((name for name in [*names, "lm_head.weight"] if name in theirs), None)
+    return theirs if found is None else theirs | Lazily(names[:1], lambda _: theirs[found])
+
+
 def has_head(theirs: Weights) -> bool:
     """Whether an output projection of its own is in the file."""
     head, shared = theirs.get("lm_head.weight"), theirs.get("shared.weight")

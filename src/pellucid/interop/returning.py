@@ -19,7 +19,7 @@ from pellucid.files import write_json, write_text
 from pellucid.interop import holding
 from pellucid.interop.card import model_card
 from pellucid.interop.folder import Written, new_folder, sizes
-from pellucid.interop.incoming import to_ours
+from pellucid.interop.incoming import to_ours, with_embedding
 from pellucid.interop.languages import swapped
 from pellucid.interop.outgoing import to_theirs, unplaced
 from pellucid.interop.reading import Fields, read_config, read_mapping
@@ -90,7 +90,8 @@ def export(run: Run, folder: Path, out: Path) -> Written:
         rows, model = _rows(about), run.config.model
         _check_model(model, ModelConfig(**about["model"]))
         theirs = to_theirs(their, ours, model, rows, kept, about["tensors"])
-        _check(ours, swapped(to_ours(their, theirs, model, rows), about["language"]), rows)
+        again = to_ours(their, with_embedding(theirs, their.values["model_type"]), model, rows)
+        _check(ours, swapped(again, about["language"]), rows)
         names, what = about["tensors"], their.architecture
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
         raise CheckpointError("what the way back needs is damaged", where=str(origin), why=str(error)[:200]) from error
