@@ -149,10 +149,12 @@ def test_what_was_trained_on_goes_back_with_what_it_learned(foreign: Foreign, tm
     assert main(["train", str(tmp_path / "run" / "config.yaml"), "--out", str(tmp_path / "tuned"),
                  "--data.train", str(tmp_path / "data.tsv"), "--data.validation", str(tmp_path / "data.tsv"),
                  "--train.initialize_from", str(tmp_path / "run"), "--train.steps", "4", "--train.warmup_steps", "1",
-                 "--train.batch_tokens", "100", "--train.validate_every", "2", "--decode.max_length", "8"]) == 0
+                 "--train.batch_tokens", "100", "--train.validate_every", "2", "--decode.max_length", "8",
+                 "--model.max_length", "300"]) == 0
     slim.export(tmp_path / "tuned", tmp_path / "slim")
-    (note,) = export(tmp_path / "slim", tmp_path / "back").notes
+    note, longer = export(tmp_path / "slim", tmp_path / "back").notes
     assert note.startswith("outputs are searched for as before it was imported: decode.max_length 8 of the run")
+    assert longer == "texts have up to 200 tokens there, not the 300 of model.max_length"
     assert f"- {note}." in (tmp_path / "back" / "README.md").read_text()
     import_run(tmp_path / "back", tmp_path / "again")
     before, tuned, again = (pellucid.load(tmp_path / name).model.state_dict() for name in ("run", "tuned", "again"))

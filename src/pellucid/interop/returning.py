@@ -111,13 +111,16 @@ def export(run: Run, folder: Path, out: Path) -> Written:
 
 
 def _notes(run: Run, their: Fields) -> tuple[str, ...]:
-    """Where a run that has learned more searches otherwise than the file that goes back says."""
+    """Where a run that has learned more reads or searches otherwise than the files that go back say."""
     if run.config.task == "classification":
         return ()
+    most, longest = their.number("max_position_embeddings", 1024), run.config.model.max_length
+    is_longer = run.config.model.position == "sinusoidal" and longest > most  # no table of the run has an end
+    bound = (f"texts have up to {most:,} tokens there, not the {longest:,} of model.max_length",)
     before, now = decode_of(their.search, run.config.model), run.config.decode
     changed = [f"decode.{key} {getattr(now, key)}" for key in _SEARCH if getattr(now, key) != getattr(before, key)]
     told = (f"outputs are searched for as before it was imported: {', '.join(changed)} of the run is not there",)
-    return (*(told if changed else ()), *holding.undivided(now))
+    return (*(told if changed else ()), *(bound if is_longer else ()), *holding.undivided(now))
 
 
 def _rows(way: Mapping[str, Any]) -> Rows:
