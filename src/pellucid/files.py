@@ -279,9 +279,10 @@ def remembered_sha256(path: Path) -> str:
     return digest
 
 
-def remove_leftovers(folder: Path, unused: float = 0.0) -> None:
-    """Removes what a killed writer left unfinished in `folder`, if nothing was written to it for `unused` seconds."""
-    for path in filter(is_scratch, folder.iterdir() if folder.is_dir() else ()):
+def remove_leftovers(folder: Path, unused: float = 0.0, of: Path | None = None) -> None:
+    """Removes what a killed writer left unfinished in `folder`, if nothing was written to it for `unused` seconds: all
+    of it, or what was to become `of`."""
+    for path in [path for path in (folder.iterdir() if folder.is_dir() else ()) if is_scratch(path, of)]:
         with contextlib.suppress(FileNotFoundError):  # its writer has finished meanwhile
             if time.time() - path.lstat().st_mtime >= unused:
                 delete(path)

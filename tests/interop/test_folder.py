@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pellucid.cache import scratch_name
 from pellucid.errors import OutputError
 from pellucid.interop.folder import new_folder
 
@@ -34,6 +35,17 @@ def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeyp
             (place / name).write_bytes(name.encode())
     assert tmp_path.stat().st_ino in flushed
     assert (tmp_path / "out" / "deep" / "b").read_bytes() == b"deep/b"
+
+
+def test_what_was_killed_long_ago_goes_and_what_may_be_at_work_stays(tmp_path: Path) -> None:
+    old, young, other = (scratch_name(tmp_path / name) for name in ("out", "out", "other"))
+    for path in (old, young, other):
+        path.mkdir()
+        (path / "weights").write_bytes(b"half")
+        os.utime(path, (0, 0) if path != young else None)
+    with new_folder(tmp_path / "out"):
+        pass
+    assert {*tmp_path.iterdir()} == {young, other, tmp_path / "out"}
 
 
 def test_a_disk_that_is_full_at_last_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from pellucid.cache import scratch_name
 from pellucid.errors import ConfigError
-from pellucid.files import make_folder, output_errors, sync_folder
+from pellucid.files import make_folder, output_errors, remove_leftovers, sync_folder
+
+_LEFT = 3600.0  # seconds; what is younger may be of another that is at work
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ def refuse_existing(out: Path) -> None:
 @contextlib.contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A folder to fill, which gets the name `out` when the block ends and all of it is on the disk, and goes when it
-    fails.
+    fails. What one that was killed long ago left for `out` goes first.
 
     Raises:
         ConfigError: there is something at `out`.
@@ -46,6 +48,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     make_folder(out.absolute().parent)
     temporary = scratch_name(out)
     with output_errors(out):
+        remove_leftovers(temporary.parent, _LEFT, of=out.absolute())
         try:
             temporary.mkdir()
             yield temporary
