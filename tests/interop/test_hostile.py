@@ -255,8 +255,23 @@ def test_a_package_that_is_missing_is_no_damage(folder: Path, tmp_path: Path, mo
 
 def test_what_the_way_back_needs_is_checked(folder: Path, tmp_path: Path) -> None:
     import_run(folder, tmp_path / "run")
+    path = tmp_path / "run/imported/way.json"
+    way = path.read_text()
+    for wrong in ({"size": "90"}, {"size": 3}, {"size": None}, {"specials": 5}, {"specials": [0, 1, 2, 10**6]},
+                  {"model": []}, {"model": {"depth": 3}}, {"tensors": 7}, {"tensors": ["x"]}, {"language": 10**6}):
+        path.write_text(json.dumps(json.loads(way) | wrong))
+        with pytest.raises(CheckpointError):
+            export(tmp_path / "run", tmp_path / "again")
+    for wrong, said in ({}, "size"), (json.loads(way) | {"size": 10**5}, "more than the 90 of the run"):
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(CheckpointError, match=f"(?s)what the way back needs is damaged.*{said}"):
+            export(tmp_path / "run", tmp_path / "again")
+    path.write_text(way)
     save_file({"final_logits_bias": torch.ones(1, dtype=torch.int8)}, tmp_path / "run/imported/rounding.safetensors")
     with pytest.raises(CheckpointError, match=r"rounding\.safetensors"):
+        export(tmp_path / "run", tmp_path / "again")
+    shutil.rmtree(tmp_path / "run/imported")
+    with pytest.raises(ConfigError, match=r"tokenizer\.kind imported"):
         export(tmp_path / "run", tmp_path / "again")
     assert not list(tmp_path.glob("*again"))
 

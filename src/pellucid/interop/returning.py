@@ -54,7 +54,8 @@ def keep(folder: Path, place: Path, theirs: Weights, ours: Weights, way: dict[st
     for name in FILES:
         if (folder / name).is_file():
             shutil.copyfile(folder / name, place / name)
-    config, rows, their = ModelConfig(**way["model"]), _rows(way), Fields(read_config(folder), folder / "config.json")
+    config, rows = ModelConfig(**way["model"]), rows_with(way["size"], way["specials"])
+    their = Fields(read_config(folder), folder / "config.json")
     kept = unplaced(their, theirs, ours, config, rows)
     made = to_theirs(their, ours, config, rows, kept, list(theirs))
     rounded = [name for name in theirs if not _is_same(theirs[name], made[name])]
@@ -87,7 +88,7 @@ def export(run: Run, folder: Path, out: Path) -> Written:
         rounding = dict(tensors_in(origin / _ROUNDING)[0])
     ours: Weights = weights_of(run.model.cpu())
     try:
-        rows, model = _rows(about), run.config.model
+        rows, model = _rows(about, len(ours["source_embedding.weight"])), run.config.model
         _check_model(model, ModelConfig(**about["model"]))
         theirs = to_theirs(their, ours, model, rows, kept, about["tensors"])
         again = to_ours(their, with_embedding(theirs, their.values["model_type"]), model, rows)
@@ -123,7 +124,10 @@ def _notes(run: Run, their: Fields) -> tuple[str, ...]:
     return (*(told if changed else ()), *(bound if is_longer else ()), *holding.undivided(now))
 
 
-def _rows(way: Mapping[str, Any]) -> Rows:
+def _rows(way: Mapping[str, Any], most: int) -> Rows:
+    """As many as the run has at most: else a number could ask for any amount of memory."""
+    if way["size"] > most:
+        raise IndexError(f"{way['size']} rows are more than the {most} of the run")
     return rows_with(way["size"], way["specials"])
 
 
