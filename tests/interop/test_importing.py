@@ -324,6 +324,20 @@ def test_what_a_config_leaves_out_is_what_transformers_takes_for_it(kind: str, t
         assert kind in ("t5", "mbart") or family.start == theirs.decoder_start_token_id  # those two have no default
 
 
+@pytest.mark.parametrize(("kind", "key", "value"), [
+    ("marian", "normalize_before", True), ("marian", "normalize_embedding", True),
+    ("marian", "share_encoder_decoder_embeddings", False), ("m2m_100", "max_position_embeddings", 2**16 + 1),
+    ("bart", "encoder_ffn_dim", 8), ("blenderbot", "encoder_attention_heads", 1), ("roberta", "is_decoder", True),
+    ("t5", "relative_attention_num_buckets", 16), ("umt5", "relative_attention_max_distance", 64),
+    ("xlm-roberta", "position_embedding_type", "relative_key"), ("distilbert", "sinusoidal_pos_embds", True)])
+def test_what_has_no_counterpart_is_refused_whatever_the_weights_are(kind: str, key: str, value: object,
+                                                                     tmp_path: Path) -> None:
+    """Their names and shapes would all fit, and another function be computed."""
+    told = transformers.AutoConfig.for_model(kind).to_dict() | {"model_type": kind, key: value}
+    with pytest.raises(CheckpointError, match=r"normalises where|share_encoder|differ|\b(at most|it must be|false)\b"):
+        FAMILIES[kind].model(Fields(told, tmp_path / "config.json"))
+
+
 @pytest.mark.parametrize("case", [SEQ2SEQ[2], CLASSIFIERS[0]], ids=lambda case: str(case[0]))
 def test_special_tokens_that_a_config_does_not_name_are_those_of_its_class(case: tuple[str, str, dict[str, Any]],
                                                                            foreign: Foreign, tmp_path: Path) -> None:
