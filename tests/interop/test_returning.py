@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from tests.interop.test_languages import foreign as many
 
 import pellucid
 from pellucid.cli import main
+from pellucid.errors import ConfigError
+from pellucid.files import write_json
 from pellucid.interop.huggingface import export
 from pellucid.interop.importing import import_run
 from pellucid.runs import slim
+from pellucid.runs.checkpoint import write_checkpoint
 
 __all__ = ["foreign", "many"]
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "source.spm", "target.spm", "vocab.txt",
@@ -132,6 +136,55 @@ def test_a_classifier_that_was_exported_comes_back(random_run: MakeRun, tmp_path
     wanted, found = (pellucid.load(folder).classify(texts) for folder in (run, tmp_path / "run"))
     for one, other in zip(found, wanted, strict=True):
         assert one.probabilities == pytest.approx(other.probabilities, abs=2e-6)
+
+
+def learn(run: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    """Other weights are in use, as after training."""
+    weights = safetensors.torch.load_file(run / "checkpoints/step-00000000/model.safetensors")
+    change(weights)
+    write_checkpoint(run / "checkpoints/step-00000001", {"model.safetensors": weights}, {"step": 1})
+    write_json(run / "best.json", {"checkpoint": "step-00000001", "step": 1})
+
+
+def test_positions_that_were_tuned_go_back_as_they_are_now(foreign: Foreign, tmp_path: Path) -> None:
+    """What rounding took from the imported ones is put back to those alone; here it is a copy of all of them."""
+    folder, _ = foreign(*CLASSIFIERS[0])
+    name = "bert.embeddings.position_embeddings.weight"
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    tensors |= {name: 1e-9 * tensors[name]}  # beside the segment that is added to them
+    safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    returned(folder, tmp_path)
+    learn(tmp_path / "run", lambda weights: weights["encoder.position.table"].add_(0.25))
+    assert not export(tmp_path / "run", tmp_path / "tuned").notes
+    found = safetensors.torch.load_file(tmp_path / "tuned" / "model.safetensors")[name]
+    torch.testing.assert_close(found, torch.full_like(found, 0.25))
+
+
+def test_what_its_class_has_no_place_for_does_not_go_back(foreign: Foreign, tmp_path: Path) -> None:
+    """A T5 has one table of positions for all layers of a stack, and its configuration is the one that it came with."""
+    folder, _ = foreign(*SEQ2SEQ[4])
+    import_run(folder, tmp_path / "run")
+    before = (tmp_path / "run" / "config.yaml").read_text()
+    (tmp_path / "run" / "config.yaml").write_text(before.replace("feed_forward: relu", "feed_forward: gelu"))
+    with pytest.raises(ConfigError, match=r"model\.feed_forward is another one than that of the class"):
+        export(tmp_path / "run", tmp_path / "back")
+    (tmp_path / "run" / "config.yaml").write_text(before)
+    table = "encoder.layers.1.self_attention.position.table"
+    learn(tmp_path / "run", lambda weights: weights[table].add_(0.1))
+    with pytest.raises(ConfigError, match=rf"{table} has learned what the class .* has no place for"):
+        export(tmp_path / "run", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+def test_weights_of_half_the_bits_go_back_in_single(foreign: Foreign, tmp_path: Path) -> None:
+    """And are called that, else transformers would round what is learned."""
+    folder, theirs = foreign(*SEQ2SEQ[2])
+    theirs.to(torch.bfloat16).save_pretrained(folder)
+    import_run(folder, tmp_path / "run")
+    export(tmp_path / "run", tmp_path / "back")
+    before, after = (safetensors.torch.load_file(each / "model.safetensors") for each in (folder, tmp_path / "back"))
+    assert all(torch.equal(before[name].float(), tensor) for name, tensor in after.items())
+    assert type(theirs).from_pretrained(tmp_path / "back").dtype == torch.float32
 
 
 def test_it_says_the_same_there(foreign: Foreign, tmp_path: Path) -> None:
