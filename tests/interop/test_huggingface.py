@@ -142,6 +142,9 @@ def test_a_classifier_is_the_same(keys: dict[str, Any], random_run: Any) -> None
     for one, row in zip(opened.classify(texts), wanted, strict=True):
         torch.testing.assert_close(torch.tensor(list(one.probabilities.values())), row, rtol=0, atol=2e-6)
     assert [model.config.id2label[i] for i in range(3)] == list(opened.tokenizers.labels)
+    card = (folder / "README.md").read_text()
+    assert card.startswith("---\npipeline_tag: text-classification\n---")
+    assert 'pipeline("text-classification", "this folder")' in card
 
 
 def test_what_is_written(random_run: Any) -> None:
@@ -164,12 +167,14 @@ def test_what_is_written(random_run: Any) -> None:
 
 
 def test_a_draw_and_a_shortest_output_go_along(random_run: Any) -> None:
-    run = random_run(decode={"min_length": 7, "max_length": 30, "sample": True, "beam_size": 3, "temperature": 0.7,
+    run = random_run(decode={"min_length": 7, "max_length": 250, "sample": True, "beam_size": 3, "temperature": 0.7,
                              "length_penalty": 0.6})
     assert not export(run, run.parent / "drawn").notes
     generation = json.loads((run.parent / "drawn" / "generation_config.json").read_text())
     assert (generation["min_length"], generation["do_sample"], generation["temperature"]) == (8, True, 0.7)
     assert generation["num_beams"] == 1
+    told = json.loads((run.parent / "drawn" / "config.json").read_text())
+    assert told["max_position_embeddings"] >= generation["max_length"]  # sinusoids, which have no end of their own
     assert generation.keys().isdisjoint({"early_stopping", "length_penalty"})  # of which transformers would warn
     assert "truncation=True" in (run.parent / "drawn" / "README.md").read_text()
     assert transformers.GenerationConfig(**generation).min_length == 8
@@ -180,7 +185,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"norm": "stdnorm"}, "model.norm stdnorm"), ({"residual": "none"}, "model.residual none"),
     ({"attention": "window"}, "model.attention window"), ({"attention": "linear"}, "model.attention linear"),
     ({"tie_embeddings": False}, "model.tie_embeddings false"), ({"d_key": 4}, "model.d_key 4"),
-    ({"feed_forward": "swiglu"}, "model.feed_forward swiglu"), ({"tokenizer": {"shared": False}}, "tokenizer.shared")]
+    ({"feed_forward": "swiglu"}, "model.feed_forward swiglu"), ({"tokenizer": {"shared": False}}, "tokenizer.shared"),
+    (T5 | {"change": lambda model: model.decoder.layers[1].feed_forward.inner.bias.data.add_(0.1)},
+     r"umt5 has no biases, and decoder\.layers\.1\.feed_forward\.inner\.bias is one that adds something")]
 
 
 @pytest.mark.parametrize(("keys", "what"), REFUSED)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +37,9 @@ def test_ids_and_texts_are_the_same(keys: dict[str, Any], tokenizers: Any) -> No
     ours = tokenizers(**keys)
     made = theirs.Tokenizer.from_str(json.dumps(tokenizer_json(ours, classify=False), ensure_ascii=False))
     made.encode_special_tokens = True
-    for text in [*sentences(300, 5), *ODD]:
+    draw = random.Random(1)
+    letters = ["".join(draw.choices("thecaslpdogmunrb eou.,!é", k=draw.randint(1, 25))) for _ in range(100)]
+    for text in [*sentences(300, 5), *ODD, *letters]:  # whose pieces are made in one order alone
         ids = ours.source.encode(text)
         assert made.encode(text).ids == [*ids, 3], text
         assert made.decode([2, *ids, 3], skip_special_tokens=True) == ours.source.decode(ids)
@@ -65,6 +69,12 @@ def test_a_text_to_classify_begins_with_bos(tokenizers: Any) -> None:
     ours = tokenizers("classification", kind="character")
     made = theirs.Tokenizer.from_str(json.dumps(tokenizer_json(ours, classify=True)))
     assert made.encode("the").ids == [2, *ours.source.encode("the")]
+
+
+def test_rules_of_another_package_are_refused(tokenizers: Any) -> None:
+    made = tokenizers(kind="word")
+    with pytest.raises(ConfigError, match=r"tokenizer\.kind spacy has no tokenizer\.json"):
+        tokenizer_json(replace(made, config=replace(made.config, kind="spacy")), classify=False)
 
 
 def test_a_word_that_is_spelled_as_a_special_one_is_refused() -> None:
