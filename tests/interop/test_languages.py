@@ -210,6 +210,22 @@ def test_where_no_pair_is_named_one_must_be_given(foreign: Made, tmp_path: Path)
     assert "en-fr" in str(caught.value.fix)
 
 
+@pytest.mark.parametrize(("foreign", "named"), [("mBART-50", "MBart50Tokenizer"), ("mBART-cc25", "MBartTokenizer"),
+                                                ("mBART-cc25", None)], indirect=["foreign"])
+def test_a_class_of_tokenizer_may_stand_in_the_other_file_or_nowhere(foreign: Made, run: pellucid.Run, tmp_path: Path,
+                                                                     named: str | None) -> None:
+    """As in folders of the first years; mBART's own class is then that of cc25."""
+    place = Path(shutil.copytree(foreign[0], tmp_path / "copy"))
+    for name, changed in ("tokenizer_config.json", None), ("config.json", named):
+        told = json.loads((place / name).read_text()) | {"tokenizer_class": changed}
+        (place / name).write_text(json.dumps({key: value for key, value in told.items() if value is not None}))
+    assert type(transformers.AutoTokenizer.from_pretrained(place)) is type(foreign[1])
+    import_run(place, tmp_path / "again")
+    again, text = pellucid.load(tmp_path / "again").tokenizers, "the cat sleeps"
+    assert again.source.encode(text) == run.tokenizers.source.encode(text)
+    assert again.target.forced == run.tokenizers.target.forced
+
+
 @pytest.mark.parametrize("foreign", ["mBART-50", "mBART-cc25", "NLLB"], indirect=True)
 def test_it_goes_to_ctranslate2_and_says_how_it_is_begun(run: pellucid.Run, tmp_path: Path) -> None:
     theirs = pytest.importorskip("ctranslate2")

@@ -85,7 +85,9 @@ def pair_of(fields: Fields, foreign: Foreign, languages: str | None) -> Pair | N
         raise CheckpointError("the tokenizer has no tokens of languages", where=str(fields.where.parent),
                               why=f"a model of the type {fields.values['model_type']} chooses its languages by them")
     tokens = tuple(_token(code, known) for code in (source, target))
-    is_older = told.get("tokenizer_class") in ("MBartTokenizer", "MBartTokenizerFast")
+    plain = "MBartTokenizer" if fields.values["model_type"] == "mbart" else None  # where neither file names a class
+    named = told.get("tokenizer_class") or fields.values.get("tokenizer_class") or plain
+    is_older = named in ("MBartTokenizer", "MBartTokenizerFast")
     return Pair((_tag(tokens[0]), _tag(tokens[1])), (known[tokens[0]], known[tokens[1]]),
                 is_older or told.get("legacy_behaviour") is True, is_older)
 
