@@ -168,7 +168,9 @@ def test_a_cell_that_always_diverges_has_no_score_and_breaks_nothing(two: Study,
     lost = Outcome(diverged=Divergence(7, "the loss is not finite", "loss nan"))
     for loser in ("position none", "position sinusoidal"):
         runs = [(one, lost if one.cell.label == loser else outcome(one)) for one in planned_of(two, tmp_path)]
-        found = results(two, runs)
+        counted = {cell.label: 5.0 for cell in cells_of(two)}  # of an update, whatever came of it
+        found = {result.cell.label: result for result in results_of(two, cells_of(two), runs, counted)}
+        assert found[loser].all_operations is None
         assert found[loser].scores["validation.loss"].interval is None
         assert found["position none"].scores["validation.loss"].test is None
         assert f"{loser} (3 of 3)" in " ".join(in_words(two, list(found.values()), []))
@@ -205,6 +207,12 @@ def test_a_cell_that_is_the_baseline_again_costs_no_verdict(study: Make, tmp_pat
     assert not any("not told apart" in sentence for sentence in said)
     nearly = [(one, outcome(one, extra=1e-12 * (one.cell.label == "wide"))) for one, _ in runs]
     assert not results(made, nearly)["wide"].is_baseline_again
+
+
+def test_runs_that_are_still_to_do_are_no_outputs(two: Study, tmp_path: Path) -> None:
+    assert in_words(two, list(results(two, [(one, Outcome()) for one in planned_of(two, tmp_path)]).values()), []) == [
+        "validation.loss, without a test: position none.", "test.exact, without a test: position none.",
+        "Not finished: 6 runs are still to be done, and the report is of the others."]
 
 
 @pytest.mark.parametrize(("steps", "is_again"), [((5, 9), False), ((5, 5), True)])

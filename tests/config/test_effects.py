@@ -77,6 +77,18 @@ def test_every_run_of_a_shipped_study_has_flags_that_are_taken(name: str) -> Non
         read_config(study.base, split_overrides(overrides_of(cell.config, study.base_config))[1])
 
 
+@pytest.mark.parametrize("name", ["no", "on", "null", "~", "1", 1, "1.5", "2020-01-01", "a: b", "[x]", "#", "'q'",
+                                  " x ", "", "文", "'文'", "--seed"])
+def test_a_column_has_any_name_on_a_command_line(name: str | int) -> None:
+    """A study tells its runs of it by a flag; as YAML, many a name is something else."""
+    table = {"data": {"train": {"path": "a.tsv"}}}
+    config = from_mapping(merge(table, {"data": {"source_field": name}}))
+    words = overrides_of(config, from_mapping(table))
+    assert split_overrides(words) == ([], {"data": {"source_field": name}})
+    if name not in ("null", "~", "1", "", "'q'", "'文'"):
+        assert words == ["--data.source_field", str(name)]  # as anybody would write it
+
+
 def test_what_a_pretrained_start_is_held_to_is_passed_on() -> None:
     """The tokenizer section changes nothing there, but the run is refused where it is not that of its start."""
     base = read_recipe("copy").mapping

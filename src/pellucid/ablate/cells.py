@@ -5,11 +5,13 @@ import itertools
 import json
 import re
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from pellucid.ablate.study import Budget, Study, level_name
 from pellucid.config import RunConfig
 from pellucid.config.effects import LANGUAGES, without_effect
 from pellucid.config.mapping import differences, from_mapping, override
+from pellucid.config.strict_yaml import NUMBER_OR_QUOTED
 from pellucid.errors import ConfigError
 from pellucid.model.build import check
 
@@ -145,5 +147,13 @@ def overrides_of(config: RunConfig, base: RunConfig) -> list[str]:
     in it, is left out."""
     words, refused = list[str](), {key for key, (_, fix) in without_effect(config).items() if fix}
     for key, _, value in differences(base, config):
-        words += [f"--{key}", level_name(value)] if key not in refused else []
+        words += [f"--{key}", _word_of(key, value)] if key not in refused else []
     return words
+
+
+def _word_of(key: str, value: Any) -> str:
+    """A value on a command line; quoted where it is the name of a column that would be read as its number, or none."""
+    is_name = isinstance(value, str) and key.endswith("_field")
+    if is_name and (value in ("null", "~") or NUMBER_OR_QUOTED.fullmatch(value)):
+        return level_name([value])[1:-1]
+    return level_name(value)

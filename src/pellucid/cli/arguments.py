@@ -15,7 +15,7 @@ from pellucid.config import RunConfig, Split
 from pellucid.config.effects import check_effects
 from pellucid.config.mapping import from_mapping, override, to_mapping
 from pellucid.config.reader import hints_of, key_of, merge, nest, unknown_key
-from pellucid.config.strict_yaml import read_yaml
+from pellucid.config.strict_yaml import NUMBER_OR_QUOTED, read_yaml
 from pellucid.errors import ConfigError, guess
 from pellucid.recipes import read_recipe, recipe_names
 
@@ -170,11 +170,13 @@ def dotted_keys(kind: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _value(text: str, hint: Any, key: str) -> Any:
-    """The text as YAML reads it; as it stands where the key takes text, but for a list of sources."""
+    """The text as YAML reads it; as it stands where the key takes text, but for a list of sources, and, where it takes
+    a number as well, for a whole number and what is quoted: a column may be called no, or 1."""
     members = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     texts = [m for m in members if m is str or typing.get_origin(m) is typing.Literal or dataclasses.is_dataclass(m)]
     is_list = Split in members and text.startswith("[") and text.endswith("]")
-    if texts and int not in members and text not in ("null", "~") and not is_list:
+    is_number = int in members and NUMBER_OR_QUOTED.fullmatch(text)
+    if texts and text not in ("null", "~") and not is_list and not is_number:
         return text
     value = read_yaml(text, f"--{key}")
     return [value] if isinstance(value, str) and hint == tuple[str, ...] else value  # one of them needs no brackets

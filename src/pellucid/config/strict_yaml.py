@@ -3,12 +3,14 @@
 Where pyyaml was built without libyaml a few texts are refused that are read elsewhere, as a tab behind a value.
 """
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from pellucid.errors import ConfigError
 
+NUMBER_OR_QUOTED = re.compile(r"""[+-]?[0-9]+|'.*'|".*"|""", re.DOTALL)  # no plain text, of what may be either
 _DEEPEST = 32  # levels inside each other: many more exhaust the stack, here or where the value is used
 if TYPE_CHECKING:
     _SafeLoader = yaml.SafeLoader
