@@ -32,7 +32,7 @@ from pellucid.ablate.outcome import (
 )
 from pellucid.ablate.power import Smallest, smallest
 from pellucid.ablate.report import escaped, latex, markdown, write_report
-from pellucid.ablate.results import Result, as_data, results_of, sample_of
+from pellucid.ablate.results import Result, as_data, results_of, sample_of, smallest_effects
 from pellucid.ablate.scales import scale_of
 from pellucid.ablate.statistics import Error, Variance
 from pellucid.ablate.study import Study
@@ -509,6 +509,32 @@ def test_sentences_of_one_source_count_as_one(two: Study, tmp_path: Path) -> Non
                                     for one, each in runs]).sentences == 400
 
 
+def test_sentences_are_of_the_test_data_that_a_run_had_and_count_where_all_seeds_have_them(
+        two: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [(one, dataclasses.replace(outcome(one), data={"test": "d1g"} if one.config.seed > 1 else {}))
+            for one in planned_of(two, tmp_path)]
+    assert sample_of("test.exact", runs).data == "d1g"
+    assert sample_of("long.exact", runs).data == ""  # made alike for all cells
+    for known, wanted in (((1, 2, 3), True), ((1, 2), False)):
+        monkeypatch.setattr("pellucid.ablate.results.sentence_influences", lambda planned, test, known=known: {
+            "exact": np.array([-50.0, 50.0])} if planned.config.seed in known else {})
+        found = results(two, runs)
+        assert {result.scores["test.exact"].with_sentences for result in found.values()} == {wanted}
+        assert {result.scores["validation.loss"].with_sentences for result in found.values()} == {False}
+
+
+def test_speeds_are_tested_of_a_cell_that_is_the_baseline_again_too(study: Make, tmp_path: Path) -> None:
+    made = study({"factors": {"width": {"narrow": {}, "wide": {"model.d_ff": 48}}},
+                  "metrics": ["test.exact", "tokens_per_second"]})
+    runs = [(one, outcome(one, tokens=1000 * (10 if one.cell.is_baseline else 5) + one.config.seed))
+            for one in planned_of(made, tmp_path)]
+    found = list(results(made, runs).values())
+    assert found[1].is_baseline_again
+    assert (found[1].scores["test.exact"].test is None, found[1].scores["tokens_per_second"].differs) == (True, True)
+    (effect,) = smallest_effects(made, found)
+    assert (effect.metric, effect.cells, effect.baseline) == ("tokens_per_second", 1, pytest.approx(5001))
+
+
 def test_a_run_without_measurable_seconds_has_no_speed() -> None:
     trained = {"source_tokens": 5, "target_tokens": 5, "seconds": 0.0}
     assert Outcome(trained=trained).value("tokens_per_second") is None
@@ -539,6 +565,11 @@ def test_a_cell_without_a_trained_run_is_not_said_to_have_another_tokenizer(untr
         said = in_words(made, list(results(made, runs).values()), [])
         assert [text.rpartition(": ")[2] for text in said if text.startswith("Not comparable")] == ["kind character."]
         assert "validation.loss, without a test: position none." in said
+    made = study({"factors": {"sampled": {"no": {"tokenizer.kind": "sentencepiece", "tokenizer.vocab_size": 30},
+                                          "yes": {"tokenizer.kind": "sentencepiece", "tokenizer.vocab_size": 30,
+                                                  "tokenizer.sampling": 0.1}}}})
+    runs = [(one, outcome(one) if one.cell.is_baseline else untrained) for one in planned_of(made, tmp_path)]
+    assert not results(made, runs)["yes"].is_other_vocabulary  # the same tokens, cut otherwise
 
 
 def test_effects_told_in_shares_of_the_baseline() -> None:
