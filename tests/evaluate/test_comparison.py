@@ -15,6 +15,7 @@ from pellucid.errors import ConfigError
 from pellucid.evaluate.comparison import Evaluated, chosen_score, compare, incomparable
 from pellucid.evaluate.comparison_page import as_markdown
 from pellucid.evaluate.comparison_text import by_length_of, table
+from pellucid.evaluate.comparison_text import compared as side_by_side
 from pellucid.evaluate.holm import holm
 from pellucid.evaluate.per_character import (
     per_character_statistics,
@@ -163,6 +164,45 @@ def test_every_difference_has_its_interval() -> None:
     assert "| train.compile | null | true |" in page
     assert page.count("exploratory |") == 5
     assert all(f"| {row['score']} | " in page for row in rows)
+
+
+def test_the_page_has_of_each_pair_its_own_rows_notes_and_sentences() -> None:
+    rows, details = compared(evaluated("a", RIGHT), evaluated("b", WRONG, CHARACTER),
+                             evaluated("c", ["*x* | y", "", ""]))
+    page = as_markdown({"runs": [{"split": "test", "n": 3, "sources": 3}], "keys": [], "comparison": rows,
+                        "differences": details})
+    _, *parts = page.split("\n## ")
+    assert [part.partition("\n")[0] for part in parts] == ["a = a, b = b", "a = a, b = c", "a = b, b = c"]
+    for part, detail in zip(parts, details, strict=True):
+        own = [row for row in rows if (row["a"], row["b"]) == (detail["a"], detail["b"])]
+        told = [line.split(" | ")[:2] for line in part.splitlines() if line.count(" | ") == 5 and line[2:3].islower()]
+        assert [row for row in told if row[0] != "| score"][: len(own)] == [
+            [f"| {row['score']}", f"{row['difference']:+.3f}"] for row in own]
+        assert ("perplexity is not compared: " in part) == ("b" in (detail["a"], detail["b"]))
+        assert part.count("### The sentences that differ most, by chrf") == 1
+        assert part.count("\n- source: ") == len(detail["sentences"]) == 3
+    assert r"- b: \*x\* \| y" in parts[1]
+    assert "| 1 to 9 times | 11 | 100.00 | 70.59 | +29.41 | -14.37 to +73.20 |" in parts[0]
+
+
+def test_the_terminal_has_the_numbers_of_two_runs_at_any_width() -> None:
+    rows, (detail,) = compared(evaluated("a", RIGHT), evaluated("b", WRONG, CHARACTER, nats=7.0))
+    wide = list(side_by_side(detail, rows, 80))
+    for line in ("  chrf                +47.13   -23.16 to +100.00  0.2500    0.2500       0.2500",
+                 "  nats_per_character  -0.102   -0.134 to +0.000   0.2500    0.2500  exploratory",
+                 "  perplexity is not compared: it is per token, and the target tokenizers differ",
+                 "  chrf by length of the source",
+                 "  2 words                    1  100.00   33.62   +66.38   -53.65 to +100.00",
+                 "  F1 of words, by how often in the references",
+                 "  1 to 9 times              11  100.00   70.59   +29.41   -14.37 to +73.20",
+                 "  The sentences that differ most, by chrf (3 in evaluation/ of a)",
+                 "  line 3: a 100.0, b 33.6", "    b          Männer"):
+        assert line in wide
+    narrow = "\n".join(side_by_side(detail, rows, 50))
+    for lines in ("  chrf\n      a - b +47.13  (-23.16 to +100.00)\n      p boot 0.2500  p random 0.2500\n"
+                  "      p Holm 0.2500\n", "p random 0.2500  exploratory\n  ter\n",
+                  "  2 words\n      n 1  a 100.00  b 33.62  a - b +66.38\n      (-53.65 to +100.00)\n"):
+        assert lines in narrow
 
 
 def test_rows_that_share_a_source_are_told_wherever_examples_are() -> None:

@@ -48,6 +48,7 @@ def test_f1_of_words_by_frequency_by_hand() -> None:
     assert rare.a == pytest.approx(200 * 3 / (4 + 3))
     assert rare.b == pytest.approx(200 * 1 / (1 + 3))
     assert (often.group, often.n, often.a, often.b) == ("10 to 99 times", 1, 0, 100)
+    assert by_frequency(outputs, pairs, known | Counter({"sees": 1000}), str.split)[2].group == "1,000 times or more"
 
 
 def test_intervals_of_words_are_over_sources() -> None:
@@ -92,14 +93,15 @@ def run_that_scores(outputs: list[Scored], alpha: float) -> Any:
 
 
 def test_whose_fault_an_output_is_by_hand() -> None:
-    references = [scored("x y", -1.0), scored("x y", -1.0), scored("x y", -3.0), scored("x y z", -2.5),
-                  scored("", -9.0)]
-    outputs = [generated("x y", -1.0), generated("x z", -2.0), generated("x z", -2.0), generated("x", -2.0),
-               generated("", 0.0)]
-    again = [scored("x y", -1.0), scored("x z", -2.0), scored("x z", -2.0), scored("x", -2.0), scored("", 0.0)]
-    found = search_errors(run_that_scores(again, 5.0), ["s", "s", "s", "s", " "], outputs, references)
-    assert (found.n, found.exact) == (4, 1)  # an empty source is no question
-    assert (found.search_errors, found.model_errors, found.share) == (1, 2, 0.25)
+    references = [scored("", -9.0), scored("x y", -1.0), scored("x y", -1.0), scored("x y", -3.0),
+                  scored("x y z", -2.5), scored("x y", -2.0)]
+    outputs = [generated("", 0.0), generated("x y", -1.0), generated("x z", -2.0), generated("x z", -2.0),
+               generated("x", -2.0), generated("x z", -2.0)]
+    again = [scored("", 0.0), scored("x y", -1.0), scored("x z", -2.0), scored("x z", -2.0), scored("x", -2.0),
+             scored("x z", -2.0)]  # the last is as probable as its reference: nothing better was missed
+    found = search_errors(run_that_scores(again, 5.0), [" ", "s", "s", "s", "s", "s"], outputs, references)
+    assert (found.n, found.exact) == (5, 1)  # an empty source is no question
+    assert (found.search_errors, found.model_errors, found.share) == (1, 3, 0.2)
     assert found.search_errors_by_score == 2  # with so high a penalty, the longer reference beats the short output
 
 
