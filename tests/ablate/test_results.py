@@ -258,6 +258,15 @@ def test_a_figure_says_why_a_cell_is_not_compared(study: Make, tmp_path: Path,
         "a mean over other tokens: not compared", "no run to compare", "diverged under 1 seed"]
 
 
+def test_a_study_that_was_stopped_at_once_has_no_empty_figure(study: Make, tmp_path: Path) -> None:
+    """matplotlib warned of the empty legend, on the user's terminal."""
+    made = study({"factors": {"model.position": ["sinusoidal", "none"]}, "metrics": ["test.exact", "long.exact"],
+                  "tests": {"long": {"min_length": 7, "max_length": 8}}})
+    write_report(made, cells_of(made), planned_of(made, tmp_path), "pellucid ablate toy.yaml", tmp_path, {})
+    assert list((tmp_path / "figures").iterdir()) == []
+    assert "test.exact, without a test: position none." in (tmp_path / "report.md").read_text()
+
+
 def test_a_table_says_whose_intervals_are_over_seeds_alone(two: Study, tmp_path: Path) -> None:
     found = list(results(two, [(one, outcome(one)) for one in planned_of(two, tmp_path)]).values())
 

@@ -137,11 +137,12 @@ def _without(metric: str, result: Result) -> str:
 
 
 def over_test_sets(study: Study, results: Sequence[Result], score: str) -> bytes | None:
-    """A score over the test sets in their order, a line a cell; None where fewer than two sets have it."""
+    """A score over the test sets in their order, a line a cell; None where fewer than two sets have it, as before the
+    first evaluation."""
     from matplotlib.figure import Figure
 
     sets = [name for name in ("test", *study.tests) if f"{name}.{score}" in study.metrics]
-    if len(sets) < 2:
+    if sum(any(result.scores[f"{name}.{score}"].values for result in results) for name in sets) < 2:
         return None
     with drawing():
         figure = Figure(figsize=(8.0, 4.6), layout="constrained")
