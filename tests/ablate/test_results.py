@@ -218,9 +218,13 @@ def test_runs_that_are_still_to_do_are_no_outputs(two: Study, tmp_path: Path) ->
 @pytest.mark.parametrize(("steps", "is_again"), [((5, 9), False), ((5, 5), True)])
 def test_cells_that_both_diverged_are_one_model_only_if_they_did_alike(steps: tuple[int, int], is_again: bool,
                                                                       two: Study, tmp_path: Path) -> None:
+    """And where something else tells so: a loss that is no number at the same step says little, be it of all seeds."""
     runs = [(one, Outcome(diverged=Divergence(steps[not one.cell.is_baseline], "the loss is not finite", "")))
             for one in planned_of(two, tmp_path)]
-    assert results(two, runs)["position none"].is_baseline_again == is_again
+    assert not results(two, runs)["position none"].is_baseline_again
+    alike = dataclasses.replace(outcome(runs[0][0]), seconds={})
+    one_lost = [(one, came if one.config.seed == 2 else alike) for one, came in runs]
+    assert results(two, one_lost)["position none"].is_baseline_again == is_again
 
 
 def test_an_average_has_the_scores_that_it_was_chosen_with(tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ class Result:
         vocabulary: what decides on the tokens of its targets: a digest of the trained tokenizer, or where nobody
             knows that, how it is configured.
         is_other_vocabulary: it is not the baseline's, so that a loss or perplexity is a mean over other tokens.
-        is_baseline_again: every run has exactly the scores of the baseline's under its seed: it is the same model.
+        is_baseline_again: every run has exactly the scores of the baseline's under its seed, or diverged as that did,
+            which not all have: it is the same model.
         confounded: what differs from the baseline besides what the cell changes, in words.
         cut: by test set of which a run lost ends, as the model takes no longer examples: the most of them, and of how
             many.
@@ -162,7 +163,8 @@ def _beside(result: Result, baseline: Result, by_cell: Mapping[str, Sequence[Run
     if result.cell.is_baseline:
         return result
     here, there = by_cell[result.cell.label], by_cell[baseline.cell.label]
-    is_again = not result.missing and not baseline.missing and _outputs(here) == _outputs(there)
+    is_again = not result.missing and not baseline.missing and result.parameters is not None and (
+        _outputs(here) == _outputs(there))
     return replace(result, is_baseline_again=is_again, is_other_vocabulary=_is_other_vocabulary(result, baseline),
                    confounded=confounds(_costs(result), _costs(baseline)))
 
