@@ -98,6 +98,7 @@ def test_flags_hold_for_all_cells_and_factors_stand_above_them(study: Make) -> N
     ({"factors": {"a": {"b": {"model.n_head": 1}}}}, "did you mean model.n_heads"),
     ({"factors": {}}, "no factor"), ({"factors": {"model.n_heads": []}}, "needs levels"),
     ({"factors": {"model.n_heads": [1, 1]}}, "each once"), ({"factors": ["model.n_heads"]}, "must be a mapping"),
+    ({"factors": {"model.n_heads": 2}}, "must be a mapping"), ({"tests": {"a b": {}}}, "letters, digits"),
     ({"factors": {"a": {"x": {}, "y": {"model.d_ff": 24}}}}, "two cells of the study are the same"),
     ({"factors": {"model.position": ["alibi"], "model.attention": ["full", "linear"]}}, "cannot be built"),
     ({"factors": {"model.position": ["sinusoidal", "rotry"]}}, "rotry"),
@@ -105,7 +106,8 @@ def test_flags_hold_for_all_cells_and_factors_stand_above_them(study: Make) -> N
     ({"budget": {}}, "exactly one"), ({"budget": {"steps": 2, "minutes": 1}}, "exactly one"),
     ({"budget": {"steps": 0}}, "above 0"), ({"budget": {"step": 3}}, "did you mean budget.steps"),
     ({"seeds": []}, "seeds must be"), ({"seeds": [1, 1]}, "seeds must be"), ({"seeds": ["one"]}, "whole number"),
-    ({"metrics": []}, "metrics must be"), ({"metrics": ["validation.los"]}, "did you mean validation.loss"),
+    ({"metrics": []}, "metrics must be"), ({"metrics": ["seconds", "seconds"]}, "must be different"),
+    ({"metrics": ["validation.los"]}, "did you mean validation.loss"),
     ({"metrics": ["validation.accuracy"]}, "unknown key"), ({"metrics": ["validation.exact"]}, "unknown key"),
     ({"factors": {"data.source_language": ["en", "de"]}}, "two cells of the study are the same"),
     ({"metrics": ["twice.exact"]}, "unknown key twice.exact"), ({"metrics": ["test.accuracy"]}, "unknown key"),
@@ -122,6 +124,20 @@ def test_flags_hold_for_all_cells_and_factors_stand_above_them(study: Make) -> N
 def test_a_mistake_is_told(study: Make, over: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         cells_of(study(over))
+
+
+def test_a_misspelt_key_is_named_and_not_the_one_that_is_missing_for_it(study: Make) -> None:
+    with pytest.raises(ConfigError, match="did you mean metrics"):
+        study({"metric": ["validation.loss"]}, without=("metrics",))
+
+
+@pytest.mark.parametrize(("flags", "why"), [
+    ({"seed": 3}, "the study says it for all runs"), ({"train": {"steps": 9}}, "the study says it for all runs"),
+    ({"model": {"position": "none"}}, "the factor model.position varies it")])
+def test_a_flag_that_no_cell_would_have_is_refused(study: Make, flags: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match="changes nothing here") as error:
+        study(flags=flags)
+    assert error.value.why == why
 
 
 @pytest.mark.parametrize("key", ["base", "factors", "seeds", "budget", "metrics"])
