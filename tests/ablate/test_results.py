@@ -544,6 +544,8 @@ def test_speeds_are_tested_of_a_cell_that_is_the_baseline_again_too(study: Make,
     found = list(results(made, runs).values())
     assert found[1].is_baseline_again
     assert (found[1].scores["test.exact"].test is None, found[1].scores["tokens_per_second"].differs) == (True, True)
+    assert any(text.startswith("Same outputs as the baseline, seed by seed: nothing but speeds to test, and nothing ")
+               for text in in_words(made, found, []))
     (effect,) = smallest_effects(made, found)
     assert (effect.metric, effect.cells, effect.baseline) == ("tokens_per_second", 1, pytest.approx(5001))
 

@@ -6,7 +6,7 @@ from pellucid.ablate.cells import told_level
 from pellucid.ablate.grid import Effect, Grid, Pair
 from pellucid.ablate.results import A_TOKEN, Result, is_lower_better, is_tested
 from pellucid.ablate.scales import score_of
-from pellucid.ablate.study import Study
+from pellucid.ablate.study import MEASURED, Study
 from pellucid.ablate.telling import judged, number, probability, with_unit
 from pellucid.language import so_many
 
@@ -134,7 +134,8 @@ def _cautions(study: Study, results: Sequence[Result]) -> list[str]:
     """What a reader must know beside the tests."""
     compared, said = [result for result in results if not result.cell.is_baseline], []
     if again := [result.cell.label for result in compared if result.is_baseline_again]:
-        said.append(f"Same outputs as the baseline, seed by seed: nothing to test, and nothing corrected for: "
+        speeds = " but speeds" if any(metric in MEASURED for metric in study.metrics) else ""
+        said.append(f"Same outputs as the baseline, seed by seed: nothing{speeds} to test, and nothing corrected for: "
                     f"{'; '.join(again)}.")
     others = [result.cell.label for result in compared if result.is_other_vocabulary]
     if others and (metrics := [metric for metric in study.metrics if score_of(metric) in A_TOKEN]):
