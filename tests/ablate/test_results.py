@@ -402,6 +402,7 @@ def test_one_seed_says_so(study: Make, tmp_path: Path) -> None:
     assert "One seed" in overview(made, found).lead
     rows = metric_table("validation.loss", found).rows
     assert rows[1] == ("position none", "1", "2.0000", "–", "+1.0000", "–", "–", "–")
+    assert "Intervals" not in metric_table("validation.loss", found).lead
     json.dumps([as_data(result) for result in found])
 
 

@@ -68,12 +68,15 @@ def metric_table(metric: str, results: Sequence[Result]) -> Table:
                      NONE if test is None else signed(metric, test.difference.mean),
                      span(metric, None if test is None else test.difference, True),
                      probability(test.p if test else None), probability(score.p) + (" *" if score.differs else "")))
+    scores = [result.scores[metric] for result in results]
     scored = [result for result in results if result.scores[metric].values]
     alone = [result.cell.label for result in scored if not result.scores[metric].with_sentences]
     over = "seeds alone" if len(alone) == len(scored) else "seeds and test sentences" + (
         f", but over seeds alone where they are of {'; '.join(alone)}, whose outputs are gone" if alone else "")
     lead = ("Difference: the cell's minus the baseline's, seed by seed; p of the paired test, then after Holm's "
-            f"correction over the cells of this table. Intervals and tests are over {over}.")
+            "correction over the cells of this table.")
+    if any(score.interval is not None and score.interval.low is not None for score in scores):
+        lead += f" Intervals and tests are over {over}."
     if metric in MEASURED and (shared := max((result.at_once for result in results), default=1)) > 1:
         lead += f" Measured while {shared} runs shared the machine: what ran beside a cell weighs on it."
     return Table(f"{metric} ({better(metric)})", lead,
