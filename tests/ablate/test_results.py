@@ -107,6 +107,21 @@ def test_large_numbers_below_effects_can_be_read(study: Make, tmp_path: Path, mo
     assert [a for a, b in itertools.pairwise(boxes) if a.overlaps(b)] == []
 
 
+def test_an_interval_without_end_does_not_hide_the_others(study: Make, tmp_path: Path,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two seeds of a perplexity it reached to 10²⁰¹, and so did the axis."""
+    made = study({"factors": {"model.position": ["sinusoidal", "none"]}, "metrics": ["test.perplexity"],
+                  "seeds": [1, 2]})
+    runs = [(one, dataclasses.replace(outcome(one), scores={"test": {"perplexity": 2.0 + 4 * (
+        one.config.seed == 2 and not one.cell.is_baseline)}})) for one in planned_of(made, tmp_path)]
+    figures: list[Any] = []
+    monkeypatch.setattr("pellucid.ablate.figures.as_png", figures.append)
+    forest("test.perplexity", list(results(made, runs).values()))
+    axes = figures[0].axes[0]
+    assert 80 <= axes.get_xlim()[1] < 100  # twenty times the larger difference
+    assert [line.get_xdata()[0] for line in axes.lines if line.get_marker() == ">" and len(line.get_xdata())] == [80]
+
+
 @pytest.fixture
 def two(study: Make) -> Study:
     return study({"factors": {"model.position": ["sinusoidal", "none"]}})

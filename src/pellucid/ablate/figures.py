@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pellucid.ablate.results import Result, Run, is_lower_better, is_tested
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _IN_A_PANEL = 6  # cells beside the baseline
 _BASELINE = "#000000"
+_REACH = 20.0  # an interval is drawn as far as so many times the largest difference, or a few seeds' hides all others
 Curve = dict[int, list[float]]  # by step, the values of all seeds
 
 
@@ -92,6 +94,8 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
     if not any(result.scores[metric].test for result in rows):
         return None
     baselines = {result.cell.label: result for result in results}
+    most = _REACH * max((abs(value) for result in rows for value in _by_seed(
+        result.scores[metric].values, baselines[result.cell.baseline].scores[metric].values)), default=0.0) or math.inf
     with drawing():
         figure = Figure(figsize=(8.0, 0.36 * len(rows) + 1.5), layout="constrained")
         axes = figure.add_subplot()
@@ -108,11 +112,13 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
                 continue
             colour = COLOURS[0] if score.differs else "#888888"
             effect = score.test.difference
-            axes.plot([value - other[seed] for seed, value in score.values.items() if seed in other],
-                      [y + 0.18] * sum(seed in other for seed in score.values), "|", color=colour, markersize=6,
-                      alpha=0.7)
+            seeds = _by_seed(score.values, other)
+            axes.plot(seeds, [y + 0.18] * len(seeds), "|", color=colour, markersize=6, alpha=0.7)
             if effect.low is not None and effect.high is not None:
-                axes.plot([effect.low, effect.high], [y, y], "-", color=colour, linewidth=2)
+                ends = max(effect.low, -most), min(effect.high, most)
+                axes.plot(ends, [y, y], "-", color=colour, linewidth=2)
+                for end, whole, arrow in zip(ends, (effect.low, effect.high), "<>", strict=True):
+                    axes.plot([end] * (end != whole), [y] * (end != whole), arrow, color=colour, markersize=6)
             axes.plot([effect.mean], [y], "o", color=colour, markersize=6)
         axes.set_yticks(range(len(rows)), [result.cell.label + (" †" if result.confounded else "") for result in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -125,6 +131,11 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
         axes.xaxis.set_major_formatter("{x:,.10g}")  # the factor of a million would lie upon the label
         axes.grid(visible=True, axis="x")
         return as_png(figure)
+
+
+def _by_seed(values: Mapping[int, float], other: Mapping[int, float]) -> list[float]:
+    """The differences, of the seeds that both have."""
+    return [value - other[seed] for seed, value in values.items() if seed in other]
 
 
 def _without(metric: str, result: Result) -> str:
