@@ -318,14 +318,19 @@ def test_operations_and_pretraining_are_confounds(two: Study, tmp_path: Path) ->
     assert found["position sinusoidal"].confounded == ()
 
 
-@pytest.mark.parametrize("known", [{"step": 900}, {}], ids=["told", "of an older version"])
-def test_pretraining_that_ended_with_a_mean_counts_its_updates(known: dict[str, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("known", "updates"), [({"step": 900}, 1200), ({}, 1250)], ids=["told", "of an older version"])
+def test_pretraining_that_ended_with_a_mean_counts_its_updates(known: dict[str, int], updates: int,
+                                                               tmp_path: Path) -> None:
     for name, source, checkpoint in (("tuned", "mean", "average"), ("mean", "first", "step-00000300")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "initialized_from.json").write_text(json.dumps(
             {"run": str(tmp_path / source), "checkpoint": checkpoint} | (known if name == "tuned" else {})))
-    (tmp_path / "mean/best.json").write_text(json.dumps({"checkpoint": "average", "step": 900}))
-    assert pretraining_of(tmp_path / "tuned") == 1200
+    (tmp_path / "mean/best.json").write_text(json.dumps({"checkpoint": "average", "step": 950}))  # trained on since
+    assert pretraining_of(tmp_path / "tuned") == updates
+    (tmp_path / "first").mkdir()  # anew, from the one that began with it
+    (tmp_path / "first/initialized_from.json").write_text(json.dumps(
+        {"run": str(tmp_path / "tuned"), "checkpoint": "step-00000010"}))
+    assert pretraining_of(tmp_path / "tuned") == updates + 10
 
 
 def test_a_shared_machine_is_told_beside_its_speeds(study: Make, tmp_path: Path) -> None:

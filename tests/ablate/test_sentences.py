@@ -21,6 +21,7 @@ from pellucid.data.splits import open_splits
 from pellucid.errors import CheckpointError
 from pellucid.evaluate.influence import influences
 from pellucid.evaluate.significance import SentenceStatistics, mean_percentage
+from pellucid.model.build import build
 
 Make = Callable[..., Study]
 
@@ -81,8 +82,12 @@ def test_operations_have_the_second_pass_of_r_drop(study: Make, tmp_path: Path) 
     found = operations_of(made, cells, tmp_path)
     once, twice = (found[cell.label] for cell in cells)
     assert 1.8 < twice / once < 2.2
-    (tmp_path / "operations.json").write_text(json.dumps(dict.fromkeys(json.loads(
-        (tmp_path / "operations.json").read_text()), 7.0)))
+    weights = sum(weight.numel() for weight in build(cells[0].config.model, 10, 10, shared=True, seed=0).parameters())
+    assert 2 * weights < once < 9 * weights  # each token passes half of them, three times, and attends
+    counts = dict.fromkeys(json.loads((tmp_path / "operations.json").read_text()), 7.0)
+    (tmp_path / "operations.json").write_text(json.dumps(dict(list(counts.items())[:1])))
+    assert operations_of(made, cells, tmp_path) == {cells[0].label: 7.0}  # as behind a stop
+    (tmp_path / "operations.json").write_text(json.dumps(counts))
     count_operations(made, cells, tmp_path, lambda said: None)
     assert set(operations_of(made, cells, tmp_path).values()) == {7.0}
     (tmp_path / "operations.json").write_text('{"a": "b"}')
