@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pellucid.config import TokenizerConfig
+from pellucid.data.tokenizers.build import train_tokenizers
 from pellucid.runs.candidates import Candidate, Generated
-from pellucid.runs.parts import Part, join, together
+from pellucid.runs.parts import Part, join, parts_of, together
 
 
 def test_no_two_parts_are_drawn_alike_and_the_first_as_its_line_is() -> None:
@@ -11,6 +13,16 @@ def test_no_two_parts_are_drawn_alike_and_the_first_as_its_line_is() -> None:
     assert len({part.drawn_by(7) for part in parts}) == len(parts)
     assert [part.drawn_by(7) for part in parts if part.number == 0] == [7, 8, 9, 10, 11]
     assert Part(3, 2, "").drawn_by(7) == Part(10, 2, "").drawn_by(0)  # wherever a call begins
+
+
+def test_a_line_is_divided_into_what_fits_with_its_end_and_one_sentence_stays_as_it_is() -> None:
+    texts = [" One two. ", "", " ", "One two.  Three four five six seven.\t", "One two three."]
+    tokenizer = train_tokenizers(TokenizerConfig(kind="word"), [(text, text) for text in texts], "seq2seq").source
+    assert parts_of(texts, tokenizer, None) == [Part(line, 0, texts[line]) for line in (0, 3, 4)]
+    found = parts_of(texts, tokenizer, 4)
+    assert found == [Part(0, 0, " One two. "), Part(3, 0, "One two."), Part(3, 1, "Three four"),
+                     Part(3, 2, "five six seven."), Part(4, 0, "One two three.")]
+    assert {len(tokenizer.encode(part.text)) for part in found} == {2, 3}  # of four, with the end
 
 
 def test_several_are_one_with_sums_of_what_can_be_summed() -> None:
