@@ -110,3 +110,44 @@ def test_lengths_that_have_nothing_to_do_with_each_other_show_no_slip() -> None:
         random = np.random.default_rng(seed)
         chunk = tuple(words_of([" ".join(map(str, range(n))) for n in random.integers(1, 40, 200)]) for _ in range(2))
         assert aligned((chunk[0], chunk[1])) == chunk
+
+
+def test_partners_and_rates_are_what_plain_loops_count() -> None:
+    """Of texts of several parts, words without a partner among them, numbers and rare words."""
+    random = np.random.default_rng(5)
+    chunks = [tuple([" ".join(random.choice([*letters, *"789", f"rare{i}", str(1000 + i)], random.integers(0, 5)))
+                     for i in range(25)] for letters in ("abcdefghij", "ABCDEFG")) for _ in range(3)]
+    found = module._learned([(words_of(source), words_of(target)) for source, target in chunks])
+    ids = [[[set(ids_of(line, known)) for line in lines] for lines, known in
+            zip(chunk, (found.source_ids, found.target_ids), strict=True)] for chunk in chunks]
+    n_lines = sum(len(source) for source, _ in ids)
+    for f in range(len(found.source_ids.words)):
+        sizes = []
+        for e in range(len(found.target_ids.words)):
+            near = sum(f in source[i] and e in target[i + d] for source, target in ids for i in range(len(source))
+                       for d in range(-4, 5) if 0 <= i + d < len(target))
+            expected = 9 * sum(f in line for source, _ in ids for line in source) / n_lines * sum(
+                e in line for _, target in ids for line in target)
+            sizes.append((near - expected) / np.sqrt(expected + 1))
+        assert [*sizes, 0.0][found.partner[f]] == pytest.approx(max(*sizes, 0.0))  # else a word that there is not
+    assert found.partner[FREQUENT:].tolist() == list(range(FREQUENT, SIZE))
+
+    def hits(f: int, offset: int, part: int) -> list[bool]:
+        source, target = ids[part]
+        return [found.partner[f] in target[i + offset] for i, line in enumerate(source)
+                if f in line and 0 <= i + offset < len(target)]
+
+    everything = sorted({f for source, _ in ids for line in source for f in line})
+    best = [max(sorted(range(-4, 5), key=abs),
+                key=lambda offset: np.mean([hit for f in everything for hit in hits(f, offset, part)]))
+            for part in range(len(ids))]
+    kinds = [[f] for f in everything if f < FREQUENT]
+    kinds += [[f for f in everything if f >= FREQUENT and (f < FREQUENT + 256) == is_number] for is_number in (1, 0)]
+    for same in kinds:
+        there = [[hit for part in range(len(ids)) for f in same for hit in hits(f, offsets[part], part)]
+                 for offsets in (best, [12] * len(ids))]
+        more = 5 if same[0] < FREQUENT else 10
+        near, far = (np.clip((sum(each) + 0.5) / (len(each) + more), 0.002, 0.98) for each in there)
+        for f in same:
+            assert found.hit[f] == pytest.approx(np.log(near / far), abs=1e-5)
+            assert found.miss[f] == pytest.approx(np.log((1 - near) / (1 - far)), abs=1e-5)
