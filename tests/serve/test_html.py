@@ -124,7 +124,9 @@ def crossed(pairs: Sequence[tuple[str, str]]) -> list[Links]:
     ("<b>One. Two.</b> Three", "1|2|3", "<b>1 2</b> 3"),
     ("One <b>two. Three</b> four.", "TWO ONE.|FOUR THREE.", "<b>TWO ONE. FOUR THREE</b>."),
     ("<p>one\n   two</p>", "1 2", "<p>1 2</p>"), ("&nbsp;one&nbsp;", "1", "&nbsp;1&nbsp;"),
-    ("one <!-- c --> two", "TWO ONE", "TWO ONE <!-- c -->"), ("<i></i>one", "1", "<i></i>1"),
+    ("one <!-- c --> two", "TWO ONE", "TWO ONE<!-- c -->"), ("one <!-- c --> two.", "TWO ONE.", "TWO ONE<!-- c -->."),
+    ("oh, <!-- -->5<!-- --> one.", "我，5个。", "我，<!-- -->5<!-- -->个。"),  # as React writes it
+    ("see <img> two.", "TWO SEE.", "TWO SEE <img>."), ("<i></i>one", "1", "<i></i>1"),
     ("one <img src='a>b'> two", "ONE TWO", "ONE <img src='a>b'> TWO"),
     ("<p translate='no'>one</p>two", "2", "<p translate='no'>one</p>2"),
     ("a <span class='x notranslate'>b</span> c", "A C", "A <span class='x notranslate'>b</span> C"),

@@ -19,6 +19,7 @@ from pellucid.serve.markup import Markup, read_markup
 from pellucid.serve.passages import between, cut
 from pellucid.serve.tags import Loose, Node, put_tags
 
+_UNSEEN = re.compile(r"(?i)&|<[!?/]|<(?:script|style|template|wbr)\b")  # of what stands between words
 _Marks = tuple[tuple[int, ...], ...]  # their numbers, of each of several places
 
 
@@ -109,7 +110,7 @@ class HtmlPassage:
             else:
                 before, after = (_is_space(markup.text[place : place + 1]) for place in (mark.offset - 1, mark.offset))
                 open_[-1].add_loose(Loose(mark.offset, bisect_left(begins, mark.offset), mark.raw, before, after,
-                                          mark.is_tag))
+                                          mark.is_tag, _UNSEEN.match(mark.raw) is None))
         return open_[0]
 
 

@@ -25,6 +25,7 @@ class Loose:
         raw: how it stands in the document.
         before, after: whether a space stands there.
         is_tag: it belongs to an element that begins or ends in another sentence; these keep their order.
+        is_seen: something is shown there, as of an image and not of a comment.
     """
 
     offset: int
@@ -33,6 +34,7 @@ class Loose:
     before: bool = False
     after: bool = False
     is_tag: bool = False
+    is_seen: bool = True
 
 
 @dataclass
@@ -64,6 +66,7 @@ class Node:
         if isinstance(last, Loose) and last.offset == loose.offset:
             last.raw += loose.raw
             last.is_tag |= loose.is_tag
+            last.is_seen |= loose.is_seen
         else:
             self.parts.append(loose)
 
@@ -177,16 +180,17 @@ def _extent(owners: list[int | None], number: int) -> tuple[int, int] | None:
 
 
 def _with_loose(gap: str, loose: list[Loose], has_before: bool, has_after: bool) -> str:
-    """What stands between two words: `gap`, or nothing where there are not both. What had a space on either side has
-    one, but for a mark that stands at once behind a word."""
+    """What stands between two words: `gap`, or nothing where there are not both. What is seen and had a space on either
+    side has one, but for a mark that stands at once behind a word."""
     whole = ""
     is_spaced = bool(gap) or not (has_before and has_after)
     for one in loose:
+        is_apart = one.is_seen and not one.is_tag
         if one.before or not one.after:
             whole, gap = whole + gap, ""
-            if one.before and has_before and not one.is_tag and not whole.endswith(" "):
+            if one.before and has_before and is_apart and not whole.endswith(" "):
                 whole += " "
         whole += one.raw
-        if one.before and one.after and has_after and is_spaced and not one.is_tag:
+        if one.before and one.after and has_after and is_spaced and is_apart:
             whole += " "
     return whole + gap
