@@ -84,9 +84,8 @@ def test_words_that_keep_their_places_keep_their_tags(document: str) -> None:
     assert "".join(passage.put(shouted(passage.pieces), same_order).split()) == "".join(wanted.split())
 
 
-@settings(max_examples=300, deadline=None)
-@given(document=st.one_of(BALANCED, documents, SENTENCES), data=st.data())
-def test_nothing_is_lost_whatever_becomes_of_the_words(document: str, data: st.DataObject) -> None:
+def put_anyhow(document: str, data: st.DataObject) -> tuple[list[str], str]:
+    """Translations of its pieces, and the document with them, whatever became of the words."""
     passage = cut_html(document, yes)
     translations = [data.draw(WORDS, label="translation") for _ in passage.pieces]
 
@@ -96,9 +95,22 @@ def test_nothing_is_lost_whatever_becomes_of_the_words(document: str, data: st.D
         return [[(source, place) for place, source in enumerate(each[:b]) if 0 <= source < a]
                 for each, (a, b) in zip(drawn, sizes, strict=True)]
 
-    put = passage.put(translations, align)
+    return translations, passage.put(translations, align)
+
+
+@settings(max_examples=300, deadline=None)
+@given(document=st.one_of(BALANCED, documents, SENTENCES), data=st.data())
+def test_nothing_is_lost_whatever_becomes_of_the_words(document: str, data: st.DataObject) -> None:
+    translations, put = put_anyhow(document, data)
     assert Counter(tags(put)) == Counter(tags(document))
     assert said(put) == "".join("".join(translations).split())
+
+
+@settings(max_examples=150, deadline=None)
+@given(document=SENTENCES, data=st.data())
+def test_tags_and_comments_bring_no_space(document: str, data: st.DataObject) -> None:
+    translations, put = put_anyhow(document.replace("<img>", ""), data)
+    assert "".join(read_markup(put).text).split() == " ".join(translations).split()
 
 
 def crossed(pairs: Sequence[tuple[str, str]]) -> list[Links]:
