@@ -119,6 +119,30 @@ def test_only_short_texts_are_looked_at_while_others_wait(texts: list[str], is_l
     assert {thread != threading.get_ident() for thread, _ in looked} == {is_long}
 
 
+@pytest.mark.parametrize(("form", "read"), [("html", "the  cat"), ("text", "<p title='le'>the <code>un</code> cat")])
+def test_of_html_only_what_is_to_be_translated_tells_its_language(form: str, read: str, server: Server,
+                                                                  looked: list[tuple[int, str]]) -> None:
+    asked = {"q": "<p title='le'>the <code>un</code> cat", "source": "auto", "target": "fr", "format": form}
+    assert server.post("/translate", asked).status == 200
+    assert [text.strip() for _, text in looked] == [read]
+
+
+@pytest.mark.parametrize(("asked", "sentence"), [
+    ({"format": "markdown"}, "markdown format is not supported"), ({"format": ["html"]}, "['html'] format is not"),
+    ({"source": "fr", "target": "en"}, "English (en) is not available as a target language from French (fr)"),
+    ({"source": ["en"]}, "missing source"), ({"target": ""}, "missing target"), ({"q": [["a"]]}, "q must be text")])
+def test_what_cannot_be_translated_is_told_in_words_that_clients_know(asked: dict[str, Any], sentence: str,
+                                                                      server: Server) -> None:
+    answer = server.post("/translate", {"q": "a", "source": "en", "target": "fr"} | asked)
+    assert (answer.status, sentence in answer.json["error"]) == (400, True)
+
+
+def test_no_language_is_found_where_no_run_has_one() -> None:
+    with serving({"run": tiny_run(1, {}, {}, SUBWORDS)}) as server:
+        answer = server.post("/translate", {"q": "a", "source": "auto", "target": "fr"})
+    assert (answer.status, answer.json) == (400, {"error": "auto is not supported: no run has languages"})
+
+
 @pytest.mark.parametrize("target", ["de", "xx", "auto"])
 def test_a_target_that_is_not_there_is_refused_before_anything_is_looked_at(target: str, server: Server,
                                                                             looked: list[tuple[int, str]]) -> None:
