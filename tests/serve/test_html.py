@@ -113,6 +113,14 @@ def test_tags_and_comments_bring_no_space(document: str, data: st.DataObject) ->
     assert "".join(read_markup(put).text).split() == " ".join(translations).split()
 
 
+@settings(max_examples=150, deadline=None)
+@given(document=st.one_of(BALANCED, SENTENCES.map(lambda one: re.sub("<(?:u|/s|img|!-- --)>", "", one))),
+       data=st.data())
+def test_elements_stay_inside_of_each_other(document: str, data: st.DataObject) -> None:
+    assert is_balanced(document)
+    assert is_balanced(put_anyhow(document, data)[1])
+
+
 def crossed(pairs: Sequence[tuple[str, str]]) -> list[Links]:
     """The links that the letters say: equal words are each other's, without case."""
     found = []
