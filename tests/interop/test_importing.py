@@ -15,6 +15,7 @@ import torch
 from tests.interop.conftest import perturb, sentences
 
 import pellucid
+from pellucid.data.tokenizers.imported import TokenizersPieces
 from pellucid.errors import CheckpointError, ConfigError, PellucidWarning
 from pellucid.files import sha256
 from pellucid.interop import ctranslate2 as to_ctranslate2
@@ -451,6 +452,23 @@ def test_how_a_tokenizer_pads_and_cuts_a_batch_says_nothing_of_a_text(foreign: F
     made.save(str(folder / "tokenizer.json"))
     found = read_tokenizer(folder, "bert")
     assert (found.before, found.after) == (plain.before, plain.after) == ([2], [3])
+
+
+@pytest.mark.parametrize("told", [{"do_lower_case": False}, {"do_lower_case": True, "strip_accents": False}, {}, {
+    "tokenizer_class": "BertTokenizerFast", "tokenize_chinese_chars": False}, {
+    "tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}], ids=str)
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_a_bert_is_asked_elsewhere_how_it_normalises(lowercase: bool, told: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    write_tokenizer(tmp_path, "Bert")
+    made = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
+    made.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(told))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ours = TokenizersPieces(read_tokenizer(tmp_path, "bert").backends[0]).tokenizer
+    for text in ("The cat SEES a small dog", "été Straße naïve", "the全cat"):
+        assert ours.encode(text).ids == theirs(text).input_ids
 
 
 def test_a_tokenizer_that_knows_no_latin_says_what_it_puts_around_a_text(tmp_path: Path) -> None:

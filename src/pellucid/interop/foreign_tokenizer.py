@@ -23,6 +23,7 @@ _OF_M2M100 = (
 _OF_WMT21 = "en ha is ja cs ru zh de"
 _UNHEARD = "\U0010fffd"  # a letter that no piece has: where a tokenizer has nothing for such, it fails on it
 _MARIAN = ("vocab.json", "source.spm", "target.spm")
+_BERTS = ("berttokenizer", "distilberttokenizer")
 _GAPS = 2**16  # ids that no piece has, where there are few pieces
 
 
@@ -80,7 +81,7 @@ def read_tokenizer(folder: Path, kind: str) -> Foreign:
         return _m2m100(folder)
     if kind == "marian" and all((folder / name).is_file() for name in _MARIAN):
         return _marian(folder)
-    return _tokenizer_json(folder / "tokenizer.json")
+    return _tokenizer_json(folder / "tokenizer.json", kind)
 
 
 def _marian(folder: Path) -> Foreign:
@@ -114,11 +115,11 @@ def _sentencepiece(path: Path) -> bytes:
     return model
 
 
-def _tokenizer_json(path: Path) -> Foreign:
+def _tokenizer_json(path: Path, kind: str) -> Foreign:
     if not path.is_file():
         raise CheckpointError("a file is missing", where=str(path),
                               fix="AutoTokenizer.from_pretrained(…).save_pretrained(…) writes it")
-    content = read_mapping(path)
+    content = _as_bert(read_mapping(path), path.with_name("tokenizer_config.json"), kind)
     with _told(path):
         theirs = TokenizersPieces(content).tokenizer
     vocabulary = theirs.get_vocab(with_added_tokens=True)
@@ -135,6 +136,17 @@ def _tokenizer_json(path: Path) -> Foreign:
     is_piece = type(number) is int and 0 <= number < len(pieces)
     return Foreign(pieces, number if is_piece else vocabulary.get("<unk>"), whole[:at],
                    whole[at + len(alone):], (content, content))
+
+
+def _as_bert(content: dict[str, Any], path: Path, kind: str) -> dict[str, Any]:
+    """BERT's classes of tokenizers ask the file at `path` how a text is normalised, whatever tokenizer.json says."""
+    told, normalizer = read_mapping(path) if path.is_file() else {}, content.get("normalizer")
+    is_asked = str(told.get("tokenizer_class") or f"{kind}Tokenizer").removesuffix("Fast").lower() in _BERTS
+    if not is_asked or not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
+        return content
+    return content | {"normalizer": normalizer | {
+        "lowercase": told.get("do_lower_case", True), "strip_accents": told.get("strip_accents"),
+        "handle_chinese_chars": told.get("tokenize_chinese_chars", True)}}
 
 
 def _probed(theirs: Any, pieces: list[str]) -> tuple[list[int], list[int]]:
