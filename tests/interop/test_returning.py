@@ -187,9 +187,14 @@ def test_weights_of_half_the_bits_go_back_in_single(foreign: Foreign, tmp_path: 
     assert type(theirs).from_pretrained(tmp_path / "back").dtype == torch.float32
 
 
-def test_it_says_the_same_there(foreign: Foreign, tmp_path: Path) -> None:
+def test_it_says_the_same_there(foreign: Foreign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = foreign(*SEQ2SEQ[0])
     import_run(returned(folder, tmp_path), tmp_path / "again")
+    monkeypatch.chdir(tmp_path / "again")
+    export(Path(), tmp_path / "unnamed")
+    card = (tmp_path / "unnamed" / "README.md").read_text()
+    assert "# again\n\nA Transformer imported into pellucid, as `MarianMTModel` of transformers" in card
+    assert "`again` was imported" in card
     runs, texts = [pellucid.load(tmp_path / name) for name in ("run", "again")], sentences(20, 3)
     assert [[one.tokens for one in run.generate(texts)] for run in runs[:1]] == [
         [one.tokens for one in run.generate(texts)] for run in runs[1:]]
@@ -208,7 +213,9 @@ def test_what_was_trained_on_goes_back_with_what_it_learned(foreign: Foreign, tm
     note, longer = export(tmp_path / "slim", tmp_path / "back").notes
     assert note.startswith("outputs are searched for as before it was imported: decode.max_length 8 of the run")
     assert longer == "texts have up to 200 tokens there, not the 300 of model.max_length"
-    assert f"- {note}." in (tmp_path / "back" / "README.md").read_text()
+    card = (tmp_path / "back" / "README.md").read_text()
+    assert f"- {note}." in card
+    assert "A Transformer trained with pellucid" in card
     import_run(tmp_path / "back", tmp_path / "again")
     before, tuned, again = (pellucid.load(tmp_path / name).model.state_dict() for name in ("run", "tuned", "again"))
     for name, tensor in again.items():

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from pellucid.interop.run_folder import ORIGIN
 from pellucid.runs.run import Run
 from pellucid.runs.scored import scores_in_use
 
@@ -12,14 +13,15 @@ _SCORES = ("bleu", "chrf", "ter", "meteor", "perplexity", "exact", "accuracy", "
 def model_card(run: Run, folder: Path, what: str, notes: Sequence[str], use: str) -> str:
     """The text of the card; `use` is how it is opened, in Markdown."""
     m, is_classifier = run.config.model, run.config.task == "classification"
+    how = "imported into" if (folder / ORIGIN).is_file() else "trained with"
     tag = "text-classification" if is_classifier else "translation"
     depth = f"{m.encoder_layers} encoder" + ("" if is_classifier else f" and {m.decoder_layers} decoder")
     scores = list(_scores(folder))
     table = ["| split | score | value | 95 % interval |", "|---|---|---|---|", *scores] if scores else [
         "The run was not scored before it was exported: `pellucid evaluate` does that."]
     told = ["", "What is otherwise here than in the run:", "", *(f"- {note}." for note in notes)] if notes else []
-    return "\n".join(["---", f"pipeline_tag: {tag}", "---", "", f"# {folder.name}", "",
-                      f"A Transformer trained with pellucid, as {what}: width {m.d_model}, {depth} layers, "
+    return "\n".join(["---", f"pipeline_tag: {tag}", "---", "", f"# {folder.resolve().name}", "",
+                      f"A Transformer {how} pellucid, as {what}: width {m.d_model}, {depth} layers, "
                       f"{m.n_heads} heads, feed-forward width {m.d_ff}, position {m.position}, norm {m.norm}, "
                       f"residual {m.residual}.", "", *table, *told, "", use, ""])
 

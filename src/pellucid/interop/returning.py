@@ -104,9 +104,9 @@ def export(run: Run, folder: Path, out: Path) -> Written:
                 shutil.copyfile(origin / name, place / name)
         write_json(place / "config.json", _in_single(their.values))
         write_tensors(place / WEIGHTS, exact)
+        use = f"Its tokenizer is the one that it came with: `{folder.resolve().name}` was imported."
         write_text(place / "README.md", model_card(run, folder, f"`{what}` of transformers, which it was before", notes,
-                                                   f"Its tokenizer is the one that it came with: `{run.folder.name}` "
-                                                   "was imported."))
+                                                   use))
         files = sizes(place)
     return Written(what, files, notes)
 
