@@ -471,6 +471,22 @@ def test_a_bert_is_asked_elsewhere_how_it_normalises(lowercase: bool, told: dict
         assert ours.encode(text).ids == theirs(text).input_ids
 
 
+@pytest.mark.parametrize("told", [{}, {"add_prefix_space": True}, {"add_prefix_space": False}], ids=str)
+@pytest.mark.parametrize("kind", ["roberta", "bart", "blenderbot"])
+def test_whether_a_space_comes_before_a_text_stands_elsewhere_too(kind: str, told: dict[str, Any],
+                                                                  tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    write_tokenizer(tmp_path, "Bart")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(told))
+    made = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for is_spaced in (True, False):
+        made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=is_spaced)
+        made.save(str(tmp_path / "tokenizer.json"))
+        theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+        ours = TokenizersPieces(read_tokenizer(tmp_path, kind).backends[0]).tokenizer
+        assert ours.encode("the cat").ids == theirs("the cat").input_ids
+
+
 def test_a_tokenizer_that_knows_no_latin_says_what_it_puts_around_a_text(tmp_path: Path) -> None:
     made = tokenizers.Tokenizer(tokenizers.models.BPE({"<s>": 0, "</s>": 1, "я": 2}, []))
     made.add_special_tokens(["<s>", "</s>"])

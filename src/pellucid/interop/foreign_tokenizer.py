@@ -24,6 +24,7 @@ _OF_WMT21 = "en ha is ja cs ru zh de"
 _UNHEARD = "\U0010fffd"  # a letter that no piece has: where a tokenizer has nothing for such, it fails on it
 _MARIAN = ("vocab.json", "source.spm", "target.spm")
 _BERTS = ("berttokenizer", "distilberttokenizer")
+_SPACED = {"robertatokenizer": False, "barttokenizer": False, "blenderbottokenizer": True}  # unless they are told
 _GAPS = 2**16  # ids that no piece has, where there are few pieces
 
 
@@ -119,7 +120,7 @@ def _tokenizer_json(path: Path, kind: str) -> Foreign:
     if not path.is_file():
         raise CheckpointError("a file is missing", where=str(path),
                               fix="AutoTokenizer.from_pretrained(…).save_pretrained(…) writes it")
-    content = _as_bert(read_mapping(path), path.with_name("tokenizer_config.json"), kind)
+    content = _as_its_class(read_mapping(path), path.with_name("tokenizer_config.json"), kind)
     with _told(path):
         theirs = TokenizersPieces(content).tokenizer
     vocabulary = theirs.get_vocab(with_added_tokens=True)
@@ -138,15 +139,24 @@ def _tokenizer_json(path: Path, kind: str) -> Foreign:
                    whole[at + len(alone):], (content, content))
 
 
-def _as_bert(content: dict[str, Any], path: Path, kind: str) -> dict[str, Any]:
-    """BERT's classes of tokenizers ask the file at `path` how a text is normalised, whatever tokenizer.json says."""
-    told, normalizer = read_mapping(path) if path.is_file() else {}, content.get("normalizer")
-    is_asked = str(told.get("tokenizer_class") or f"{kind}Tokenizer").removesuffix("Fast").lower() in _BERTS
-    if not is_asked or not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
-        return content
-    return content | {"normalizer": normalizer | {
-        "lowercase": told.get("do_lower_case", True), "strip_accents": told.get("strip_accents"),
-        "handle_chinese_chars": told.get("tokenize_chinese_chars", True)}}
+def _as_its_class(content: dict[str, Any], path: Path, kind: str) -> dict[str, Any]:
+    """Some classes of tokenizers ask the file at `path` how a text is normalised, or whether a space comes before it,
+    whatever tokenizer.json says."""
+    told = read_mapping(path) if path.is_file() else {}
+    named = str(told.get("tokenizer_class") or f"{kind}Tokenizer").removesuffix("Fast").lower()
+    if named in _BERTS and (part := _part(content, "normalizer", "BertNormalizer")):
+        return content | {"normalizer": part | {
+            "lowercase": told.get("do_lower_case", True), "strip_accents": told.get("strip_accents"),
+            "handle_chinese_chars": told.get("tokenize_chinese_chars", True)}}
+    if named in _SPACED and (part := _part(content, "pre_tokenizer", "ByteLevel")):
+        return content | {"pre_tokenizer": part | {"add_prefix_space": told.get("add_prefix_space", _SPACED[named])}}
+    return content
+
+
+def _part(content: dict[str, Any], name: str, kind: str) -> dict[str, Any] | None:
+    """A part of a tokenizer.json, if it is of this kind."""
+    part = content.get(name)
+    return part if isinstance(part, dict) and part.get("type") == kind else None
 
 
 def _probed(theirs: Any, pieces: list[str]) -> tuple[list[int], list[int]]:
