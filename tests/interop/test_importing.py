@@ -195,6 +195,27 @@ def test_a_translator_is_the_same(kind: str, configuration: str, keys: dict[str,
     assert said == expected
 
 
+@pytest.mark.parametrize("case", [SEQ2SEQ[4], SEQ2SEQ[7], (*SEQ2SEQ[4][:2], T5 | {"tie_word_embeddings": False})],
+                         ids=["T5", "UMT5", "T5 1.1"])
+def test_an_output_projection_of_its_own_is_read(case: tuple[str, str, dict[str, Any]], foreign: Foreign,
+                                                 tmp_path: Path) -> None:
+    """And what of it is divided by √D there."""
+    folder, theirs = foreign(*case)
+    found = safetensors.torch.load_file(folder / "model.safetensors")
+    found["lm_head.weight"] = torch.randn(found["shared.weight"].shape, generator=torch.Generator().manual_seed(9))
+    safetensors.torch.save_file(found, folder / "model.safetensors", {"format": "pt"})
+    theirs = type(theirs).from_pretrained(folder).eval()
+    import_run(folder, tmp_path / "run")
+    run = pellucid.load(tmp_path / "run")
+    (text, *_), tokenizer = sentences(1, 2), transformers.AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(text, return_tensors="pt", return_token_type_ids=False).input_ids
+    with torch.no_grad():
+        wanted = theirs(input_ids=ids, decoder_input_ids=torch.tensor([[0, *ids[0][:-1]]])).logits.log_softmax(-1)
+    (scored,) = run.score([text], [text])
+    expected = [float(row[i]) for row, i in zip(wanted[0], ids[0], strict=True)]
+    assert list(scored.token_log_probabilities) == pytest.approx(expected, abs=2e-2)
+
+
 @pytest.mark.parametrize(("kind", "configuration", "keys"), SEQ2SEQ[:3], ids=[k for k, _, _ in SEQ2SEQ[:3]])
 def test_its_search_comes_along(kind: str, configuration: str, keys: dict[str, Any], foreign: Foreign,
                                 tmp_path: Path) -> None:
