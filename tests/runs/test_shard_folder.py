@@ -97,6 +97,18 @@ def test_a_record_says_what_an_output_is_made_of(source: Path) -> None:
     assert folder.done() == {"a.txt"}
 
 
+def test_what_is_untouched_is_not_read_again_and_what_has_gone_is_told(source: Path,
+                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """To go on with a thousand shards takes no longer than to list them."""
+    folder = finished(source)
+    with monkeypatch.context() as patch:
+        patch.setattr("pellucid.runs.shard_folder.sha256", pytest.fail)
+        assert all(map(folder.is_done, folder.names))
+    (source / "a.txt").unlink()
+    with pytest.raises(DataError, match="does not exist"):
+        folder.is_done("a.txt")
+
+
 def test_what_is_touched_is_read_and_what_is_changed_is_made_anew(source: Path) -> None:
     folder, path = finished(source), source / "a.txt"
     os.utime(path, (1, 1))
@@ -187,8 +199,8 @@ def test_shards_that_have_gone_or_are_no_files(source: Path) -> None:
 def test_a_folder_without_shards_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in" / "_d").mkdir(parents=True)
     (tmp_path / "in" / "_d" / "x").touch()
-    for place in ("in", "none"):
-        with pytest.raises(DataError):
+    for place, what in (("in", "no shard in this folder"), ("none", "the folder cannot be read")):
+        with pytest.raises(DataError, match=what):
             ShardFolder(tmp_path / place, tmp_path / "out")
 
 
@@ -228,6 +240,14 @@ def test_a_damaged_manifest_is_refused(source: Path, text: str) -> None:
     with pytest.raises(CheckpointError) as error:
         begun(source)
     assert "manifest.json" in error.value.where
+
+
+def test_a_manifest_of_a_newer_version_is_refused_though_it_can_be_read(source: Path) -> None:
+    begun(source)
+    path = source.parent / "out/.pellucid/manifest.json"
+    write_json(path, read_json(path) | {"format": 2})
+    with pytest.raises(CheckpointError, match="newer"):
+        begun(source)
 
 
 def test_a_folder_with_other_files_is_left_alone(source: Path) -> None:
