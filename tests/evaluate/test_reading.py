@@ -50,4 +50,5 @@ def test_the_best_reference_counts_and_passages_are_drawn_whole() -> None:
 def test_the_definition_follows_from_the_language_or_the_answers() -> None:
     assert definition_of("zh-Hans", ["hat"]) == definition_of(None, ["北京", "NBA"]) == "cmrc2018"
     assert definition_of("ZH", ["hat"]) == definition_of("cmn-Hant", []) == definition_of("zho", []) == "cmrc2018"
+    assert definition_of(None, ["1919年6月15日", "3,000,000!"]) == "cmrc2018"  # numbers and marks are of no language
     assert definition_of("en", ["北京"]) == definition_of(None, ["hat", "北"]) == definition_of(None, []) == "squad"
