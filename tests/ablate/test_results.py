@@ -486,6 +486,13 @@ def test_the_report_has_all_its_parts(reported: tuple[Path, list[Planned]], chec
     assert "## Smallest effects that would be found" in text
 
 
+def test_threads_that_an_older_version_did_not_note_are_not_told_as_none(two: Study, tmp_path: Path) -> None:
+    runs = planned_of(two, tmp_path)
+    write_outcome(runs[0].outcome, dataclasses.replace(outcome(runs[0]), threads=0))
+    write_report(two, cells_of(two), runs, "pellucid ablate toy.yaml", tmp_path, {})
+    assert "\n- **made with**: in a folder that is gone\n" in (tmp_path / "report.md").read_text()
+
+
 def test_the_csv_has_a_row_a_run(reported: tuple[Path, list[Planned]]) -> None:
     out, _ = reported
     rows = list(csv.DictReader((out / "results.csv").open()))

@@ -85,14 +85,14 @@ def _facts(study: Study, runs: Sequence[Run], command: str) -> list[tuple[str, s
 
 
 def _made_with(planned: Planned, outcome: Outcome) -> str:
-    """Versions and the machine, as far as the run's folder still tells."""
-    threads = f"{so_many(outcome.threads, 'thread')} a run"
+    """Versions and the machine, as far as the run's folder still tells; threads, where its version noted them."""
+    threads = f"{so_many(outcome.threads, 'thread')} a run" if outcome.threads else ""
     path = planned.folder / ENVIRONMENT
-    if not path.exists():
-        return f"{threads}, in a folder that is gone"
-    made = read_json(path)
-    return (f"pellucid {made['pellucid']}, torch {made['packages']['torch']}, {made['processor']}, {threads}, "
-            f"{made['precision']} products")
+    made = read_json(path) if path.exists() else None
+    told = (threads, "in a folder that is gone") if made is None else (
+        f"pellucid {made['pellucid']}", f"torch {made['packages']['torch']}", made["processor"], threads,
+        f"{made['precision']} products")
+    return ", ".join(filter(None, told))
 
 
 def _paid(study: Study, trained: Sequence[Run]) -> str:
