@@ -22,9 +22,13 @@ def test_a_configuration(cli: Any, tmp_path: Path, verb: str, text: str) -> None
 
 
 @pytest.mark.parametrize("text", YAML.values(), ids=YAML)
-def test_an_override(cli: Any, tiny: Path, text: str) -> None:
-    for key in ("train.betas", "data.source_field", "seed"):
+def test_an_override(cli: Any, tiny: Path, train_on: Callable[..., Any], tmp_path: Path, text: str) -> None:
+    for key in ("train.betas", "seed"):
         cli("plan", tiny, f"--{key}", text).says(2, f"--{key} is no YAML", "levels lie inside each other")
+    (table := tmp_path / "table.tsv").write_text("one\ttwo\n1\t2\n")
+    told = train_on("--data.train", table, "--data.source_field", text)  # a column may have any name
+    told.says(3, "there is no field")
+    assert len(told.err) < 5000
 
 
 @pytest.mark.parametrize("text", YAML.values(), ids=YAML)

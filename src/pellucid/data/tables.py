@@ -180,7 +180,7 @@ def _name(field: Field, where: str) -> str:
 def missing_field(name: str, present: Sequence[str], where: str, lead: str) -> DataError:
     """The error for a field that is absent: `lead` introduces those that are present."""
     shown = ", ".join(text[:40] for text in present[:20]) + (", …" if len(present) > 20 else "")
-    return DataError(f"there is no field {name}", where=where, why=f"{lead} {shown or 'none'}",
+    return DataError(f"there is no field {name[:200]}", where=where, why=f"{lead} {shown or 'none'}",
                      fix=f"{guess(name, present)}set data.source_field, target_field or label_field, to a name or a "
                          "number from 1")
 
