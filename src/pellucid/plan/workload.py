@@ -128,48 +128,75 @@ def workload_of(config: RunConfig, say: Callable[[str], None], folder: Path | No
         return _assumed(config, f"{address} was not fetched")
     try:
         with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-            count, pairs = _sample(open_splits(config, Path(place))["train"], say)
+            once, epoch = _sample(open_splits(config, Path(place))["train"], say)
     except DataError as error:
         return _assumed(config, f"the training data could not be read ({error.what})")
-    return _measured(config, count, pairs)
+    return _measured(config, once, epoch)
 
 
-def _sample(pairs: SplitPairs, say: Callable[[str], None]) -> tuple[int, Pairs]:
-    """How many pairs with two sides an epoch has, and _SAMPLE of them, each as likely as another."""
-    random, kept, count = Random(0), list[tuple[str, str]](), 0
+class _Some:
+    """_SAMPLE of the pairs that are offered, each as likely as another, and how many were offered."""
+
+    def __init__(self) -> None:
+        self.kept: Pairs = []
+        self.count = 0
+        self._random = Random(0)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every pair that was offered is kept."""
+        return self.count == len(self.kept)
+
+    def offer(self, pair: tuple[str, str]) -> None:
+        """One more."""
+        self.count += 1
+        if len(self.kept) < _SAMPLE:
+            self.kept.append(pair)
+        elif (place := self._random.randrange(self.count)) < _SAMPLE:
+            self.kept[place] = pair
+
+
+def _sample(pairs: SplitPairs, say: Callable[[str], None]) -> tuple[_Some, _Some]:
+    """Each pair once, as a tokenizer learns from it; and those with two sides, as often as an epoch has them."""
     weights = [shard.weight for shard in shards_of(pairs.split)]
-    for number, *pair in pairs.records():
-        if not (pair[0].strip() and pair[1].strip()):
-            continue
-        weight = weights[shard_and_line(number)[0]]
-        for _ in range(1 if weight == 1 else int(weight + random.random())):
-            count += 1
-            if len(kept) < _SAMPLE:
-                kept.append((pair[0], pair[1]))
-            elif (place := random.randrange(count)) < _SAMPLE:
-                kept[place] = pair[0], pair[1]
-            if count % 100_000 == 0:
-                say(f"{count:,} training pairs read")
-    return count, kept
+    once, epoch, random = _Some(), _Some(), Random(0)
+    owed = dict.fromkeys(weights, 0.0)  # how often pairs of this weight are still to come
+    for number, source, target in pairs.records():
+        once.offer((source, target))
+        if source.strip() and target.strip():
+            weight = weights[shard_and_line(number)[0]]
+            owed[weight] += weight
+            times = int(owed[weight] + random.random())  # who came too often comes less: no luck adds up
+            owed[weight] -= times
+            for _ in range(times):
+                epoch.offer((source, target))
+        if once.count % 100_000 == 0:
+            say(f"{once.count:,} training pairs read")
+    return once, epoch
 
 
-def _measured(config: RunConfig, count: int, pairs: Pairs) -> Workload:
-    is_sample, assumptions = count > len(pairs), list[str]()
-    tokenizers = _tokenizers(config, pairs)
+def _measured(config: RunConfig, once: _Some, epoch: _Some) -> Workload:
+    """Args as `_sample` gives them."""
+    assumptions = list[str]()
+    tokenizers = _tokenizers(config, once.kept)
     sizes = [tokenizers.source.size, tokenizers.target.size]
-    if is_sample:
-        assumptions.append(f"lengths are those of {len(pairs):,} of the {count:,} training pairs")
-        is_counted = config.tokenizer.path is None and config.train.initialize_from is None
-        if is_counted and config.tokenizer.kind != "sentencepiece":
-            sizes = [config.tokenizer.vocab_size] * 2
-            assumptions.append(f"the vocabulary is full: {sizes[0]:,} tokens a side, as tokenizer.vocab_size allows")
-    assumptions += not_reckoned(tokenizer_options(config), pairs, count)
-    corpus = sample_corpus(pairs, tokenizers, config)
+    if not epoch.is_all:
+        assumptions.append(f"lengths are those of {len(epoch.kept):,} of the {epoch.count:,} training pairs")
+    is_trained = config.tokenizer.path is None and config.train.initialize_from is None
+    if not once.is_all and is_trained and config.tokenizer.kind != "sentencepiece":
+        sizes = [config.tokenizer.vocab_size] * 2
+        assumptions.append(f"the vocabulary is full: {sizes[0]:,} tokens a side, as tokenizer.vocab_size allows")
+    assumptions += not_reckoned(tokenizer_options(config), once.kept, once.count)
+    if not epoch.kept:
+        raise DataError("an epoch has no training pair", where="data.train",
+                        why="no line has two sides, or the weights of the sources are too small")
+    corpus = sample_corpus(epoch.kept, tokenizers, config)
     if len(corpus) == 0:
         raise DataError("no training pair is short enough", where="model.max_length", fix="raise model.max_length")
-    return Workload(training_examples(corpus, tokenizers, config), round(count * len(corpus) / len(pairs)), sizes[0],
-                    sizes[1], tokenizers.shared, len(tokenizers.labels), tuple(assumptions),
-                    memory_of(tokenizer_options(config), pairs, count, 1 if tokenizers.labels else 2))
+    count = round(epoch.count * len(corpus) / len(epoch.kept))
+    return Workload(training_examples(corpus, tokenizers, config), count, sizes[0], sizes[1], tokenizers.shared,
+                    len(tokenizers.labels), tuple(assumptions),
+                    memory_of(tokenizer_options(config), once.kept, once.count, 1 if tokenizers.labels else 2))
 
 
 def _tokenizers(config: RunConfig, pairs: Pairs) -> Tokenizers:
