@@ -14,11 +14,20 @@ from pellucid.plan.budget import Machine
 from pellucid.plan.gpus import GPUS, find_gpu
 from pellucid.plan.memory import rehearse_operations
 from pellucid.plan.pace import Pace, gpu_pace, line
-from pellucid.plan.ranks import Asked, Ranks, completed, exchange_seconds, plan_ranks, replay, update_of
-from pellucid.plan.traffic import Traffic
+from pellucid.plan.ranks import (
+    Asked,
+    Ranks,
+    completed,
+    exchange_seconds,
+    memory_of_rank,
+    plan_ranks,
+    replay,
+    update_of,
+)
+from pellucid.plan.traffic import Sizes, Traffic
 from pellucid.plan.workload import Workload
 
-NOTHING = Traffic(0.0, 0.0, 0)
+NOTHING, NO_SIZES = Traffic(0.0, 0.0, 0), Sizes(0, 0, 0, 0, 0)
 
 
 def planned(size: int, accumulate: int = 1, gpu: str | None = "H100", **train: object) -> Ranks:
@@ -112,6 +121,16 @@ def test_without_a_measurement_there_is_no_time_and_all_else() -> None:
     assert (found.pace, found.update, found.strong, found.tokens_per_second) == (None, None, None, None)
     assert found.traffic.bytes > 0
     assert found.memory > found.holdings["weights"]
+
+
+def test_checkpoints_are_averaged_beside_a_gpu_and_not_in_it() -> None:
+    """Or a GPU that is large enough would be said to be too small."""
+    rows = [np.full(2, 5)]
+    workload = Workload(corpus_of(rows, rows), 1, 9000, 9000, True, 0, ())
+    config = RunConfig(model=ModelConfig(d_model=32, n_heads=4, d_ff=64, encoder_layers=1, decoder_layers=1),
+                       train=TrainConfig(average_last=5))
+    held = memory_of_rank(config, workload, Machine("fp32", False, 0, 0, 0), Asked(1, "H100", per_host=1), NO_SIZES)
+    assert held.keys() == {"weights", "optimizer", "activations", "logits", "CUDA"}
 
 
 def test_divided_weights_take_less_of_each_rank() -> None:

@@ -17,7 +17,7 @@ from pellucid.data.sample import corpus_of
 from pellucid.model.build import build
 from pellucid.plan.budget import Machine
 from pellucid.plan.ranks import Asked, memory_of_rank
-from pellucid.plan.traffic import Sizes, sizes_of, traffic
+from pellucid.plan.traffic import Sizes, Traffic, sizes_of, traffic
 from pellucid.plan.workload import Shape, Workload
 from pellucid.train.update import update
 from pellucid.train.workers import can_fork
@@ -47,7 +47,7 @@ def test_sizes_add_up() -> None:
 
 def test_traffic_by_hand() -> None:
     of = Sizes(layers=60, largest=20, rest=40, count=3, buckets=2)
-    assert traffic(of, 1, 1, 5, True).bytes == 0
+    assert traffic(of, 1, 1, 5, True) == Traffic(0, 0, 0)
     assert traffic(of, 4, 1, 5, True).bytes == 2 * 3 / 4 * (100 + 40)  # gradients, and five numbers
     assert traffic(of, 4, 1, 5, True) == traffic(of, 4, 1, 1, False)  # whatever the micro-batches
     nccl = traffic(of, 4, 4, 2, False)

@@ -174,7 +174,8 @@ def memory_of_rank(config: RunConfig, workload: Workload, machine: Machine, aske
     train = config.train
     micro = train.accumulate // asked.size
     alone = replace(config, train=replace(train, accumulate=micro, workers=1))
-    if asked.gpu is not None:
+    if asked.gpu is not None:  # beside which checkpoints are averaged
+        alone = replace(alone, train=replace(alone.train, average_last=1))
         machine = Machine("fp32" if train.precision == "fp32" else "bf16", False, 0, _CONTEXT, 0)
     held = dict(training(alone, workload, machine).holdings)
     if asked.gpu is not None:
