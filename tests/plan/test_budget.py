@@ -91,3 +91,15 @@ def test_each_worker_has_kernels_and_holes_and_the_weights_are_shared() -> None:
     assert two.holdings["kernels"] == pytest.approx(2 * one.holdings["kernels"], rel=0.1)
     assert two.holdings["holes"] > one.holdings["holes"]
     assert two.total > one.total
+
+
+def test_the_optimizer_and_the_moving_average_are_there_while_checkpoints_are_averaged() -> None:
+    """As they are: the one moment of Muon, two of Adam's for the embedding."""
+    rows, d, f, vocabulary = [np.full(2, 5)], 64, 128, 1000
+    config = RunConfig(model=ModelConfig(d_model=d, n_heads=4, d_ff=f, encoder_layers=1, decoder_layers=1),
+                       train=TrainConfig(optimizer="muon", ema_decay=0.9, average_last=3, workers=1, monitor="loss"))
+    held = training(config, Workload(corpus_of(rows, rows), 1, vocabulary, vocabulary, True, 0, ()),
+                    Machine("fp32", False, 0, 0, 0)).holdings
+    assert held["average of checkpoints"] > 3 * held["weights"]
+    assert held["optimizer"] == pytest.approx(8 * vocabulary * d + 4 * (12 * d * d + 4 * d * f), rel=0.03)
+    assert held["moving average"] == held["weights"]

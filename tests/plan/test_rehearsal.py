@@ -99,9 +99,8 @@ def test_micro_batches_keep_gradients_and_an_average_keeps_weights() -> None:
     assert both["gradients"] > plain.get("gradients", 0)
 
 
-def test_averaging_holds_fp64_sums_beside_the_optimizer() -> None:
+def test_averaging_holds_fp64_sums() -> None:
     held = rehearse_average(config_of(), workload())
-    assert held["optimizer"] == 2 * held["weights"]
     assert held["average of checkpoints"] >= 3 * held["weights"]
 
 

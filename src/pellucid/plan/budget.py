@@ -85,13 +85,13 @@ def training(config: RunConfig, workload: Workload, machine: Machine) -> Budget:
                         key=lambda one: _total(one[0]))
     times = dict.fromkeys(_PASSING, workers) | {"gradients": 2 * workers - 1}  # the others' lie where all see them, too
     update = {holder: size * times.get(holder, 1) for holder, size in update.items()}
+    standing = {holder: update[holder] for holder in ("optimizer", "moving average") if holder in update}
     peaks = [update]
     if train.average_last > 1:
-        peaks.append(rehearse_average(config, workload))
+        peaks.append(rehearse_average(config, workload) | standing)
     if train.monitor in ("bleu", "exact"):
         greedy = replace(config, decode=replace(config.decode, beam_size=1, n_best=1, sample=False))
-        search = _search(greedy, workload, machine)[0]
-        peaks.append(search | {"optimizer": update["optimizer"]})
+        peaks.append(_search(greedy, workload, machine)[0] | standing)
     batches = (math.ceil(train.epochs * known.per_epoch * (workload.scale() or 1)) if train.epochs else
                train.steps * train.accumulate)
     passes = 2 if train.r_drop else 1

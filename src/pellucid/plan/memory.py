@@ -75,16 +75,13 @@ def _claim_gradients(model: torch.nn.Module, ledger: Ledger) -> None:
 
 
 def rehearse_average(config: RunConfig, workload: Workload) -> Holdings:
-    """The peak of averaging the last checkpoints, with the optimizer's state in place."""
+    """The peak of averaging the last checkpoints, beside what training holds as well."""
     with rehearsal(False) as ledger:
         with ledger.holding("weights"):
             model = model_of(config, workload)
-        with ledger.holding("optimizer"):
-            state = [torch.empty_like(p) for p in model.parameters() for _ in range(2)]
         begun = len(ledger.events)
         with ledger.holding("average of checkpoints"), torch.no_grad():
             mean_of({name: torch.empty_like(p) for name, p in weights_of(model).items()} for _ in range(2))
-        del state
         return ledger.peak(begun)
 
 
