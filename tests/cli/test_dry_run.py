@@ -46,6 +46,17 @@ def test_parameters_and_updates_are_those_of_the_run(cli: Any, tiny: Path, run: 
     assert "# train: all 300 lines can be read" in shown.out
 
 
+def test_the_parameters_with_a_tokenizer_that_is_there_are_known(train_on: Callable[..., Any], data: Path,
+                                                                 run: Path) -> None:
+    """However large a vocabulary the configuration would allow, and however much of the data was read."""
+    (data / "p.tsv").write_text("".join(f"{i}\t{i}\n" for i in range(1500)))
+    summary = json.loads((run.parent / "summary.json").read_text())
+    words = ("--data.train", data / "p.tsv", "--data.validation", data / "pairs.tsv", "--dry-run", "--tokenizer.path")
+    shown = train_on(*words, run / "tokenizer")
+    assert f"# parameters: {summary['parameters']:,}\n" in shown.out
+    train_on(*words, data / "nothing").says(4, "nothing")
+
+
 def test_updates_of_epochs_are_counted(cli: Any, tiny: Path, tmp_path: Path) -> None:
     words = ("train", tiny, "--out", tmp_path / "r", "--train.epochs", 1, "--json")
     expected = json.loads(cli(*words, "--dry-run").out)

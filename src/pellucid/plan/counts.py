@@ -9,6 +9,7 @@ from pellucid.errors import UserError
 from pellucid.plan.learner import model_of
 from pellucid.plan.plan import updates_of
 from pellucid.plan.workload import workload_of
+from pellucid.runs.folder import tokenizer_options
 
 
 def counts(config: RunConfig, read: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def counts(config: RunConfig, read: dict[str, Any], folder: Path) -> dict[str, A
         "parameters" and whether they are "at_most"; "updates" or None; "notes": what the run is too short for.
     """
     train, per_epoch = config.train, None
-    is_known = config.tokenizer.kind == "sentencepiece" or train.initialize_from is not None
+    is_known = config.tokenizer.kind == "sentencepiece" or tokenizer_options(config).path is not None
     found = {"parameters": read["parameters"], "at_most": not is_known,
              "updates": None if train.epochs else train.steps}
     try:

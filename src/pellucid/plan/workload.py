@@ -21,7 +21,7 @@ from pellucid.data.sample import corpus_of, sample_corpus
 from pellucid.data.shards import shard_and_line, shards_of
 from pellucid.data.splits import Pairs as SplitPairs
 from pellucid.data.splits import open_splits
-from pellucid.data.tokenizers.build import Tokenizers, load_tokenizers, train_tokenizers
+from pellucid.data.tokenizers.build import train_tokenizers
 from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import ConfigError, DataError
 from pellucid.plan.rehearsal import Holdings
@@ -178,15 +178,15 @@ def _sample(pairs: SplitPairs, say: Callable[[str], None]) -> tuple[_Some, _Some
 def _measured(config: RunConfig, once: _Some, epoch: _Some) -> Workload:
     """Args as `_sample` gives them."""
     assumptions = list[str]()
-    tokenizers = _tokenizers(config, once.kept)
+    options = tokenizer_options(config)
+    tokenizers = train_tokenizers(options, once.kept, config.task)
     sizes = [tokenizers.source.size, tokenizers.target.size]
     if not epoch.is_all:
         assumptions.append(f"lengths are those of {len(epoch.kept):,} of the {epoch.count:,} training pairs")
-    is_trained = config.tokenizer.path is None and config.train.initialize_from is None
-    if not once.is_all and is_trained and config.tokenizer.kind != "sentencepiece":
-        sizes = [config.tokenizer.vocab_size] * 2
+    if not once.is_all and options.path is None and options.kind != "sentencepiece":
+        sizes = [options.vocab_size] * 2
         assumptions.append(f"the vocabulary is full: {sizes[0]:,} tokens a side, as tokenizer.vocab_size allows")
-    assumptions += not_reckoned(tokenizer_options(config), once.kept, once.count)
+    assumptions += not_reckoned(options, once.kept, once.count)
     if not epoch.kept:
         raise DataError("an epoch has no training pair", where="data.train",
                         why="no line has two sides, or the weights of the sources are too small")
@@ -196,14 +196,7 @@ def _measured(config: RunConfig, once: _Some, epoch: _Some) -> Workload:
     count = round(epoch.count * len(corpus) / len(epoch.kept))
     return Workload(training_examples(corpus, tokenizers, config), count, sizes[0], sizes[1], tokenizers.shared,
                     len(tokenizers.labels), tuple(assumptions),
-                    memory_of(tokenizer_options(config), once.kept, once.count, 1 if tokenizers.labels else 2))
-
-
-def _tokenizers(config: RunConfig, pairs: Pairs) -> Tokenizers:
-    options = tokenizer_options(config)
-    if options.path is not None and config.task == "seq2seq":
-        return load_tokenizers(Path(options.path))
-    return train_tokenizers(options, pairs, config.task)
+                    memory_of(options, once.kept, once.count, 1 if tokenizers.labels else 2))
 
 
 def _assumed(config: RunConfig, reason: str) -> Workload:

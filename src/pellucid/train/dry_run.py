@@ -7,9 +7,12 @@ from typing import Any
 from torch import nn
 
 from pellucid.config import RunConfig
+from pellucid.data.examples import check_tokenizers
 from pellucid.data.splits import splits_to_train
+from pellucid.data.tokenizers.build import load_tokenizers
 from pellucid.data.tokenizers.interface import EOS, UNK
 from pellucid.model.build import build, build_classifier, build_reader, check
+from pellucid.runs.folder import tokenizer_options
 from pellucid.train.initialize import source_of
 from pellucid.train.trackers import make_trackers
 from pellucid.train.unseen import check_unseen
@@ -18,7 +21,8 @@ _LINES = 1000  # of a split, that are read
 
 
 def dry_run(config: RunConfig, folder: Path) -> dict[str, Any]:
-    """Opens every split, reads its first lines, and builds the model with the largest vocabulary that it may get.
+    """Opens every split, reads its first lines, and builds the model with the vocabulary of a tokenizer that is there,
+    or the largest that it may get.
 
     Args:
         folder: stands in for the run folder; data that is generated comes to lie there.
@@ -40,9 +44,10 @@ def dry_run(config: RunConfig, folder: Path) -> dict[str, Any]:
         lines = sum(1 for _ in (pairs if is_made else islice(pairs, _LINES + 1)))
         report[name] = {"lines": lines if is_made else min(lines, _LINES), "all": is_made or lines <= _LINES}
     sizes, shared = [config.tokenizer.vocab_size] * 2, config.tokenizer.shared
-    if source is not None:
-        sizes = [source.tokenizers.source.size, source.tokenizers.target.size]
-        shared = source.tokenizers.shared
+    if (path := tokenizer_options(config).path) is not None:  # that of the run to start from, too
+        tokenizers = load_tokenizers(Path(path))
+        check_tokenizers(config, tokenizers)
+        sizes, shared = [tokenizers.source.size, tokenizers.target.size], tokenizers.shared
     return report | {"parameters": parameters_of(config, *sizes, shared=shared)}
 
 
