@@ -236,21 +236,36 @@ class Fake(ModuleType):
         return ask
 
 
-@pytest.mark.parametrize(("name", "begins", "logs", "ends", "key"), [
-    ("trackio", "init", "log", "finish", "name"), ("mlflow", "start_run", "log_metrics", "end_run", "run_id"),
-    ("wandb", "init", "log", "finish", "id")])
-def test_the_others_are_told_the_same(name: str, begins: str, logs: str, ends: str, key: str, tmp_path: Path, tiny: Any,
+def begun_as(name: str, out: Path) -> list[dict[str, Any]]:
+    """What a run begins as, and goes on as: in one project, under one name, and none of another run."""
+    if name == "trackio":
+        return [{"project": "pellucid", "name": str(out), "resume": resume} for resume in ("never", "allow")]
+    if name == "mlflow":
+        return [{"run_id": known, "run_name": out.name} for known in (None, "run-1")]
+    return [{"project": "pellucid", "name": out.name, "dir": str(out), "id": known, "resume": "allow",
+             "mode": "offline"} for known in (None, "run-1")]
+
+
+@pytest.mark.parametrize(("name", "begins", "logs", "ends"), [
+    ("trackio", "init", "log", "finish"), ("mlflow", "start_run", "log_metrics", "end_run"),
+    ("wandb", "init", "log", "finish")])
+def test_the_others_are_told_the_same(name: str, begins: str, logs: str, ends: str, tmp_path: Path, tiny: Any,
                                       train_through: Through, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Fake(name)
     monkeypatch.setitem(sys.modules, name, fake)
     train_through(tiny(train={"track": [name]}), tmp_path, (4,))
     logged = [(named["step"], arguments[0]) for call, arguments, named in fake.asked if call == logs]
     assert logged == [(line["step"], scalars(line)) for line in lines(tmp_path)]
-    first, second = [named[key] for call, _, named in fake.asked if call == begins]
-    assert second == (first if name == "trackio" else "run-1")
-    assert sum(call == ends for call, _, _ in fake.asked) == 2
-    if name == "wandb":
-        assert {named["mode"] for call, _, named in fake.asked if call == begins} == {"offline"}
+    begun = [named for call, _, named in fake.asked if call == begins]
+    configs = [arguments[0] for call, arguments, _ in fake.asked if call == "log_dict"]  # MLflow's: once a run
+    if name != "mlflow":
+        configs = [named.pop("config") for named in begun]
+    assert [config["train"]["steps"] for config in configs] == [9] * (1 if name == "mlflow" else 2)
+    assert begun == begun_as(name, tmp_path)
+    ended = [arguments for call, arguments, _ in fake.asked if call == ends]
+    assert ended == ([("KILLED",), ("FINISHED",)] if name == "mlflow" else [(), ()])
+    experiments = [arguments for call, arguments, _ in fake.asked if call == "set_experiment"]
+    assert experiments == [("pellucid",)] * (2 if name == "mlflow" else 0)
 
 
 def test_every_tracker_that_ships_has_a_test_here() -> None:
