@@ -39,6 +39,15 @@ def test_norms_and_ratios_by_hand() -> None:
     assert flow.update_ratios == pytest.approx({"a": 0.1 * 10 / 0.5})  # b had no length to compare with
 
 
+def test_what_got_no_gradient_is_not_told_of() -> None:
+    """A part that an update does not use stops no training, and is not said to stand still."""
+    model, optimizer = two_parts()
+    model["a"].weight.grad = None
+    with watch(model, optimizer) as flow:
+        optimizer.step()
+    assert (flow.gradient_norms, flow.update_ratios) == ({"b": 2.0}, {})
+
+
 def test_clipping_is_undone() -> None:
     model, optimizer = two_parts()
     whole = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
