@@ -54,3 +54,15 @@ def test_a_mixture_is_as_large_as_in_training(tmp_path: Path, monkeypatch: pytes
 def test_weights_that_leave_nothing_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="an epoch has no training pair"):
         workload_of(mixed(tmp_path, {"a": 1e-9}), lambda text: None)
+
+
+def test_without_data_a_tokenizer_that_is_there_is_counted(tmp_path: Path) -> None:
+    config = mixed(tmp_path, {"a": 1.0}, data={"train": "nowhere.tsv"})
+    assert workload_of(config, lambda text: None).source_vocab == config.tokenizer.vocab_size
+    tokenizers = train_tokenizers(config.tokenizer, [("one two", "three")], "seq2seq")
+    tokenizers.save(tmp_path / "tokenizer")
+    config = mixed(tmp_path, {"a": 1.0}, data={"train": "nowhere.tsv"},
+                   tokenizer={"path": str(tmp_path / "tokenizer")})
+    found = workload_of(config, lambda text: None)
+    assert (found.source_vocab, found.target_vocab) == (tokenizers.source.size, tokenizers.target.size)
+    assert len(found.assumptions) == 1  # of the lengths alone

@@ -27,6 +27,7 @@ from pellucid.errors import ConfigError, DataError
 from pellucid.plan.rehearsal import Holdings
 from pellucid.plan.tokenizer import memory_of, not_reckoned
 from pellucid.runs.folder import tokenizer_options
+from pellucid.train.dry_run import vocabularies_of
 from pellucid.train.workers import Workers, choose_workers
 
 _SAMPLE = 20_000  # pairs that are tokenized
@@ -210,12 +211,14 @@ def _assumed(config: RunConfig, reason: str) -> Workload:
         targets = np.ones_like(lengths)
     else:
         targets = np.maximum(2, lengths // 4) if config.data.objective == "span_corruption" else lengths
-    size = config.tokenizer.vocab_size
     corpus = corpus_of([np.full(n, EOS) for n in lengths], [np.full(n, 0 if classes else EOS) for n in targets])
-    told = (f"{reason}: sentences are taken to have {typical} tokens on average, the longest {lengths.max()}",
-            f"the vocabulary has {size:,} tokens, as tokenizer.vocab_size says",
-            *((f"there are {classes} labels",) if classes else ()))
-    return Workload(corpus, None, size, size, config.tokenizer.shared and not classes, classes, told)
+    source_vocab, target_vocab, shared = vocabularies_of(config)
+    told = [f"{reason}: sentences are taken to have {typical} tokens on average, the longest {lengths.max()}"]
+    if tokenizer_options(config).path is None:
+        told.append(f"the vocabulary has {source_vocab:,} tokens, as tokenizer.vocab_size says")
+    if classes:
+        told.append(f"there are {classes} labels")
+    return Workload(corpus, None, source_vocab, target_vocab, shared and not classes, classes, tuple(told))
 
 
 def with_batch(config: RunConfig, size: int) -> RunConfig:

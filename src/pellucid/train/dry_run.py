@@ -43,12 +43,23 @@ def dry_run(config: RunConfig, folder: Path) -> dict[str, Any]:
         is_made = config.data.train is None and config.data.generated is not None  # just now, and whole
         lines = sum(1 for _ in (pairs if is_made else islice(pairs, _LINES + 1)))
         report[name] = {"lines": lines if is_made else min(lines, _LINES), "all": is_made or lines <= _LINES}
-    sizes, shared = [config.tokenizer.vocab_size] * 2, config.tokenizer.shared
-    if (path := tokenizer_options(config).path) is not None:  # that of the run to start from, too
-        tokenizers = load_tokenizers(Path(path))
-        check_tokenizers(config, tokenizers)
-        sizes, shared = [tokenizers.source.size, tokenizers.target.size], tokenizers.shared
-    return report | {"parameters": parameters_of(config, *sizes, shared=shared)}
+    source_vocab, target_vocab, shared = vocabularies_of(config)
+    return report | {"parameters": parameters_of(config, source_vocab, target_vocab, shared=shared)}
+
+
+def vocabularies_of(config: RunConfig) -> tuple[int, int, bool]:
+    """Tokens of the source and of the target, and whether they are one vocabulary: of a tokenizer that is there, or of
+    the run to start from; else the most that the configuration allows.
+
+    Raises:
+        CheckpointError: `tokenizer.path` holds no whole tokenizer.
+        ConfigError: what `check_tokenizers` says of it.
+    """
+    if (path := tokenizer_options(config).path) is None:
+        return config.tokenizer.vocab_size, config.tokenizer.vocab_size, config.tokenizer.shared
+    tokenizers = load_tokenizers(Path(path))
+    check_tokenizers(config, tokenizers)
+    return tokenizers.source.size, tokenizers.target.size, tokenizers.shared
 
 
 def parameters_of(config: RunConfig, source_vocab: int, target_vocab: int, *, shared: bool) -> int:
