@@ -301,7 +301,7 @@ def test_a_table_says_whose_intervals_are_over_seeds_alone(two: Study, tmp_path:
     assert lead(*[False] * count) == "Intervals and tests are over seeds alone."
     assert lead(*[True] * (count - 1), False) == (
         "Intervals and tests are over seeds and test sentences, but over seeds alone where they are of "
-        f"{found[-1].cell.label}, whose outputs are gone.")
+        f"{found[-1].cell.label}, whose outputs or test data are gone.")
 
 
 def test_operations_and_pretraining_are_confounds(two: Study, tmp_path: Path) -> None:

@@ -66,6 +66,22 @@ def test_a_table_is_made_once_from_what_a_run_wrote(study: Make, tmp_path: Path)
             sentence_influences(planned, "test")
 
 
+def test_lines_without_a_label_keep_no_interval_from_the_test_sentences(study: Make, tmp_path: Path) -> None:
+    """They are not scored; a study whose test data had one said that its outputs were gone, and told of seeds alone."""
+    for name, lines in {"train": "a\tone\nb\ttwo\n", "test": "a\tone\n\ttwo\nb\tthree\na\tfour\n"}.items():
+        (tmp_path / f"{name}.tsv").write_text(lines)
+    files = {f"data.{name}.path": str(tmp_path / f"{name}.tsv") for name in ("train", "test")}
+    made = study({"base": "adjacent-duplicates", "factors": {"model.d_ff": [24, 48]}, "metrics": ["test.accuracy"],
+                  "common": files | {"data.generated": None}})
+    planned = plan(made, cells_of(made), tmp_path)[0]
+    place = planned.folder / "evaluation"
+    place.mkdir(parents=True)
+    (place / "test.hyp").write_text("a\na\na\n")
+    (place / "test.json").write_text(json.dumps({"n": 3, "accuracy": 200 / 3}))
+    write_outcome(planned.outcome, Outcome(trained={}, scores={"test": {"n": 3.0, "accuracy": 200 / 3}}))
+    assert sentence_influences(planned, "test")["accuracy"] == pytest.approx([100 / 3, -200 / 3, 100 / 3], abs=1e-4)
+
+
 def test_no_cell_always_runs_first(study: Make, tmp_path: Path) -> None:
     made = study({"seeds": [1, 2, 3, 4]})
     cells = cells_of(made)

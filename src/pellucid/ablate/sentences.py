@@ -75,7 +75,10 @@ def _from_outputs(planned: Planned, test: str) -> dict[str, NDArray[np.float64]]
 
 def _pairs(planned: Planned, test: str, count: int) -> list[tuple[str, str]]:
     if test == "test":
-        return list(islice(open_splits(planned.config, planned.folder)["test"], count + 1))
+        pairs = iter(open_splits(planned.config, planned.folder)["test"])
+        if planned.config.task == "classification":  # as `pellucid evaluate`, which leaves out what has no label
+            pairs = (pair for pair in pairs if pair[1])
+        return list(islice(pairs, count + 1))
     out = planned.outcome.parent.parent
     sides = (path_of_test(out, test, side).read_text(encoding="utf-8").split("\n")[:-1]
              for side in ("source", "target"))

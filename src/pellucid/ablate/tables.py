@@ -72,7 +72,8 @@ def metric_table(metric: str, results: Sequence[Result]) -> Table:
     scored = [result for result in results if result.scores[metric].values]
     alone = [result.cell.label for result in scored if not result.scores[metric].with_sentences]
     over = "seeds alone" if len(alone) == len(scored) else "seeds and test sentences" + (
-        f", but over seeds alone where they are of {'; '.join(alone)}, whose outputs are gone" if alone else "")
+        f", but over seeds alone where they are of {'; '.join(alone)}, whose outputs or test data are gone"
+        if alone else "")
     lead = ("Difference: the cell's minus the baseline's, seed by seed; p of the paired test, then after Holm's "
             "correction over the cells of this table.")
     if any(score.interval is not None and score.interval.low is not None for score in scores):
