@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from benchmarks.coverage import coverage, labels_of, of_share
 from pellucid.evaluate.classification import classification_statistics
@@ -123,6 +124,39 @@ def test_macro_f1_of_rare_labels_lies_in_its_interval() -> None:
     assert low <= corpus_score(metric) <= high
     assert low < 13
     assert 30 < high < 60
+
+
+def test_the_interval_of_macro_f1_is_that_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By scipy's beta-binomial distribution, loops, and slopes from small steps; the second label has 20 sentences."""
+    table, draws, random = [[22, 3, 0, 1], [2, 13, 1, 0], [0, 1, 3, 0], [1, 0, 0, 1]], 40_000, np.random.default_rng(1)
+    labels = range(len(table))
+    hits, true, told = [table[i][i] for i in labels], [sum(row) for row in table], np.sum(table, axis=0).tolist()
+    trials = [true[i] + told[i] - hits[i] for i in labels]
+    shares = np.empty((draws, len(labels)))
+    grid = np.array([(0.0125 + 0.025 * i, 2.0**j) for i in range(40) for j in range(-1, 8)])
+    for group in ([0, 1], [2, 3]):
+        chances = np.prod([stats.betabinom.pmf(hits[i], trials[i], grid[:, 0] * grid[:, 1],
+                                               (1 - grid[:, 0]) * grid[:, 1]) for i in group], axis=0)
+        mean, strength = grid[random.choice(len(grid), draws, p=chances / chances.sum())].T
+        mean += random.uniform(-0.0125, 0.0125, draws)
+        for i in group:
+            shares[:, i] = random.beta(mean * strength + hits[i], (1 - mean) * strength + trials[i] - hits[i])
+
+    def slope(i: int, hit: float, other: float) -> float:
+        """Of a label's F1, for one sentence more."""
+        h, o = shares[:, i].mean() * trials[i], (1 - shares[:, i].mean()) * trials[i]
+        return float(2 * (h + hit) / (2 * (h + hit) + o + other) - 2 * h / (2 * h + o)) / (hit + other)
+
+    anywhere = {(i, j): (true[i] + 0.5) * (told[j] + 0.5) for i in labels for j in labels if i != j}
+    together = apart = sum(hits[i] * slope(i, 1e-6, 0) ** 2 for i in labels)
+    for (i, j), chance in anywhere.items():
+        errors, a, b = table[i][j] + chance / sum(anywhere.values()), slope(i, 0, 1e-6), slope(j, 0, 1e-6)
+        together, apart = together + errors * (a + b) ** 2, apart + errors * (a**2 + b**2)
+    scale = 100 * (2 * shares / (1 + shares)).mean(axis=1)
+    low, middle, high = (math.log(x / (100 - x)) for x in np.quantile(scale, [0.025, 0.5, 0.975]))
+    wanted = [100 / (1 + math.exp(-middle - math.sqrt(together / apart) * (end - middle))) for end in (low, high)]
+    monkeypatch.setattr("pellucid.evaluate.macro_f1._DRAWS", draws)
+    assert macro_f1_interval(np.array(table, dtype=np.float64)) == pytest.approx(wanted, abs=0.3)
 
 
 def test_macro_f1_of_some_sentences_has_their_interval() -> None:
