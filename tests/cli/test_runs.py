@@ -60,10 +60,12 @@ def test_what_is_told_of_a_run(cli: Any, run: Path, classifier: Path) -> None:
 
 
 def test_states(cli: Any, copy: Path, started: Path, tmp_path: Path) -> None:
-    for name in ("interrupted", "newer", "damaged", "held"):
+    for name in ("interrupted", "newer", "damaged", "held", "older", "uncarded"):
         shutil.copytree(copy, tmp_path / name)
-    for name in ("ended.json", "README.md"):
-        (tmp_path / "interrupted" / name).unlink(missing_ok=True)
+    for name in ("ended.json", "README.md"):  # an older version wrote the card alone
+        (tmp_path / "interrupted" / name).unlink()
+    (tmp_path / "older" / "ended.json").unlink()
+    (tmp_path / "uncarded" / "README.md").unlink()
     environment = json.loads((copy / "environment.json").read_text())
     (tmp_path / "newer" / "environment.json").write_text(json.dumps({**environment, "format": 9}))
     (tmp_path / "damaged" / "config.yaml").write_text("{")
@@ -75,7 +77,8 @@ def test_states(cli: Any, copy: Path, started: Path, tmp_path: Path) -> None:
         found = listed(cli, tmp_path)
         assert {name: one["state"] for name, one in found.items()} == {
             "run": "finished", "started": "not begun", "interrupted": "interrupted", "newer": "unreadable",
-            "damaged": "unreadable", "held": "running", "slim": "slim copy"}
+            "damaged": "unreadable", "held": "running", "slim": "slim copy", "older": "finished",
+            "uncarded": "finished"}
         assert "newer version" in found["newer"]["why"]
         cli("train", tmp_path / "held" / "config.yaml", "--out", tmp_path / "held").says(2, "another process")
     assert listed(cli, tmp_path)["held"]["state"] == "finished"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pellucid.runs.care import find_runs, look_at, waste_in
+from pellucid.runs.care import find_runs, free, look_at, waste_in
 from pellucid.runs.folder import read_config
 from pellucid.runs.slim import size_of
 
@@ -54,6 +56,45 @@ def test_of_a_run_that_may_not_be_read_nothing_goes(runs: Path, monkeypatch: pyt
     found, passed = waste_in(runs)
     assert [one.path.parent for one in found] == [runs / "mine" / "checkpoints"]
     assert passed == [f"{runs / 'theirs'} stays as it is: no permission to read {runs / 'theirs' / 'checkpoints'}"]
+
+
+@contextlib.contextmanager
+def training(run: Path) -> Iterator[None]:
+    """As if a process were training there."""
+    with (run / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_of_a_run_that_is_being_trained_nothing_goes_and_of_the_others_it_does(runs: Path) -> None:
+    """It may have begun behind the look: then nothing goes from any folder of it, however deep."""
+    beside = runs / f".tmp-{'1' * 32}-slim"
+    beside.write_text("half")
+    os.utime(beside, (1, 1))
+    found, passed = waste_in(runs)
+    assert ([one.path.parent for one in found], passed) == (
+        [runs, runs / "mine" / "checkpoints", runs / "theirs" / "checkpoints"], [])
+    with training(runs / "mine"):
+        others, passed = waste_in(runs)
+        assert [one.path for one in others] == [found[0].path, found[2].path]
+        assert passed == [f"{runs / 'mine'} is being trained"]
+        assert [free(one) for one in found] == [4, 0, 0]
+    assert [one.path.exists() for one in found] == [False, True, False]
+
+
+def test_what_goes_is_told_once(runs: Path) -> None:
+    """Of a run by itself as among others, and of a start that failed as a whole."""
+    for name in ("started", "mine"):
+        left = runs / name / f".tmp-{'2' * 32}-best.json"
+        left.parent.mkdir(exist_ok=True)
+        left.write_text("half")
+        os.utime(left, (1, 1))
+    shutil.copy(KEPT / "config.yaml", runs / "started")
+    (runs / "started" / ".lock").touch()
+    of_mine = [runs / "mine" / f".tmp-{'2' * 32}-best.json",
+               runs / "mine" / "checkpoints" / f".tmp-{'0' * 32}-step-00000001"]
+    assert [one.path for one in waste_in(runs / "mine")[0]] == of_mine
+    assert [one.path for one in waste_in(runs)[0] if "theirs" not in one.path.parts] == [*of_mine, runs / "started"]
 
 
 def test_a_size_is_of_what_may_be_looked_at(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
