@@ -457,7 +457,8 @@ def reported(two: Study, tmp_path: Path) -> tuple[Path, list[Planned]]:
             write_outcome(one.outcome, outcome(one))
     write_outcome(runs[4].outcome, Outcome(diverged=Divergence(7, "the loss is not finite", "loss nan")))
     (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "effects-of-a-metric-that-went.png").touch()
+    for name in ("effects", "test-sets"):
+        (tmp_path / "figures" / f"{name}-of-a-metric-that-went.png").touch()
     write_report(two, cells_of(two), runs, "pellucid ablate toy.yaml", tmp_path, {"position none": 5.0})
     return tmp_path, runs
 

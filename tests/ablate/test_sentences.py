@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pellucid.ablate.agenda import in_turns, plan
+from pellucid.ablate.agenda import in_turns, pairs_of_test, path_of_test, plan, write_tests
 from pellucid.ablate.cells import cells_of
 from pellucid.ablate.confounds import count_operations, operations_of
 from pellucid.ablate.outcome import Outcome, write_outcome
@@ -80,6 +80,29 @@ def test_lines_without_a_label_keep_no_interval_from_the_test_sentences(study: M
     (place / "test.json").write_text(json.dumps({"n": 3, "accuracy": 200 / 3}))
     write_outcome(planned.outcome, Outcome(trained={}, scores={"test": {"n": 3.0, "accuracy": 200 / 3}}))
     assert sentence_influences(planned, "test")["accuracy"] == pytest.approx([100 / 3, -200 / 3, 100 / 3], abs=1e-4)
+    with (tmp_path / "test.tsv").open("a") as file:
+        file.write("b\tfive\n")
+    assert sentence_influences(planned, "test") == {}  # of other data than the outputs are of, nothing is known
+    for gone in (tmp_path / "test.tsv", place / "test.hyp"):
+        gone.unlink()
+        assert sentence_influences(planned, "test") == {}
+
+
+def test_a_further_test_set_has_its_own_sentences(study: Make, tmp_path: Path) -> None:
+    made = study({"tests": {"long": {"min_length": 7, "max_length": 8}}, "metrics": ["long.exact"]})
+    planned = plan(made, cells_of(made), tmp_path)[0]
+    write_tests(made, planned.config.task, tmp_path)
+    place = planned.folder / "evaluation"
+    place.mkdir(parents=True)
+    outputs = path_of_test(tmp_path, "long", "target").read_text().replace("1", "2").splitlines()
+    (place / "files.hyp").write_text("".join(f"{line}\n" for line in outputs))
+    targets = [target for _, target in pairs_of_test(made.tests["long"], planned.config.task)]
+    right = np.array([output == target for output, target in zip(outputs, targets, strict=True)])
+    assert 0 < right.sum() < len(right)
+    scores = {"exact": 100 * float(right.mean())}
+    (place / "files.json").write_text(json.dumps(scores))
+    write_outcome(planned.outcome, Outcome(trained={}, scores={"long": scores}))
+    assert sentence_influences(planned, "long")["exact"] == pytest.approx(100 * (right - right.mean()), abs=1e-4)
 
 
 def test_no_cell_always_runs_first(study: Make, tmp_path: Path) -> None:

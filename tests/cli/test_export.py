@@ -11,6 +11,7 @@ import pytest
 
 import pellucid
 from pellucid.files import check_folder
+from pellucid.runs.slim import export
 
 LINES = "1 2 3\n4 4\n\n7 6 5 4 3\n"
 
@@ -61,6 +62,19 @@ def test_what_is_in_it_and_what_is_told(run: Path, slim: Path) -> None:
     assert [told["bytes_before"], told["bytes_after"]] == sizes
     assert sizes[1] < sizes[0]
     assert {"other checkpoints", "generated data, made again when it is needed"} <= told["left_out"].keys()
+
+
+def test_scores_of_other_weights_stay_behind(copy: Path, tmp_path: Path) -> None:
+    """And what a page says of them, beside another run's; it was copied."""
+    place = copy / "evaluation"
+    place.mkdir(exist_ok=True)
+    for split, weights in {"test": "other", "files": None}.items():
+        (place / f"{split}.json").write_text(json.dumps({"weights": weights}))
+        for name in (f"{split}.hyp", f"{split}-comparison.md"):
+            (place / name).touch()
+    export(copy, tmp_path / "slim")
+    names = {path.name for path in (tmp_path / "slim" / "evaluation").iterdir()}
+    assert names == {"files.json", "files.hyp", "files-comparison.md"}
 
 
 def test_people_are_told_too(cli: Any, run: Path, tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def write_report(study: Study, cells: Sequence[Cell], planned: Sequence[Planned]
     remove_leftovers(out / "figures")
     for name, (png, _) in figures.items():
         write_bytes(out / "figures" / name, png)
-    for old in set(out.glob("figures/effects-*.png")) - {out / "figures" / name for name in figures}:
+    ours = {*out.glob("figures/effects-*.png"), *out.glob("figures/test-sets-*.png")}
+    for old in ours - {out / "figures" / name for name in figures}:
         old.unlink()  # of a metric that the study no longer has
     write_text(out / "results.csv", results_csv(study, runs))
     write_text(out / "report.md", _markdown(study, facts, words, tables, figures, runs))

@@ -16,7 +16,7 @@ from pellucid.evaluate.classification import classification_statistics
 from pellucid.evaluate.influence import influences
 from pellucid.evaluate.significance import SentenceStatistics
 from pellucid.evaluate.translation import SCORES, translation_statistics
-from pellucid.files import make_folder, read_json, write_json
+from pellucid.files import read_json, write_json
 
 _DIGITS = 4  # after the point; scores are percentages
 
@@ -43,7 +43,6 @@ def keep_influences(planned: Planned, tests: Iterable[str]) -> None:
     for test in tests:
         path = table_of(planned, test)
         if not path.exists() and (made := _from_outputs(planned, test)):
-            make_folder(path.parent)
             write_json(path, {score: values.tolist() for score, values in made.items()})
 
 

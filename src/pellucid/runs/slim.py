@@ -112,7 +112,8 @@ def _kept(folder: Path) -> list[str]:
     inside = [path for name in _FOLDERS for path in plain_files(folder / name)]
     stale = {path.stem for path in inside if path.parent.name == EVALUATION and path.suffix == ".json"
              and scores_in_use(folder, path.stem) is None}
-    inside = [path for path in inside if path.parent.name != EVALUATION or path.stem not in stale]
+    inside = [path for path in inside if path.parent.name != EVALUATION
+              or path.stem.removesuffix("-comparison") not in stale]
     return [str(path.relative_to(folder)) for path in [*(folder / name for name in _FILES), *inside]
             if path.is_file() and not path.is_symlink()]
 
