@@ -31,8 +31,15 @@ def test_a_stream_ends_in_what_generate_gives(beam_size: int, prefix: str, run: 
     assert all(0 < p <= 1 for one in told for p in one.probabilities)
     if beam_size == 1:  # each goes on where the one before it ended, and their probabilities are the score's
         assert all(b.tokens[: len(a.tokens)] == a.tokens for a, b in pairwise(told))
-        assert told[-1].text == found.text
+        assert (told[-1].text, told[-1].tokens) == (found.text, found.tokens)  # without the end
         assert sum(map(log, told[-1].probabilities)) >= found.hypotheses[0].log_probability - 1e-9
+
+
+def test_what_is_streamed_is_not_divided_into_sentences(run: Run) -> None:
+    text, options = "The cat sleeps. The cat.", run.config.decode
+    whole = run.generate([text], options=options)[0]
+    divided = replace(options, split_sentences=True)
+    assert stream(run, text, lambda partial: None, options=divided) == whole != run.generate([text], options=divided)[0]
 
 
 def test_who_has_gone_ends_the_search(run: Run) -> None:
