@@ -16,7 +16,7 @@ from sacrebleu.metrics.ter import TER
 
 from pellucid.evaluate import translation
 from pellucid.evaluate.meteor import sentence_meteor
-from pellucid.evaluate.significance import as_report, corpus_score, interval_of
+from pellucid.evaluate.significance import as_report, corpus_score, interval_of, of_sentences
 from pellucid.evaluate.translation import (
     KINDS,
     SCORES,
@@ -110,10 +110,12 @@ def test_perfect_outputs_of_three_tokens_have_full_bleu() -> None:
 
 
 def test_the_order_is_the_effective_one_only_where_the_references_have_no_four_tokens() -> None:
-    references = ["a b c d e", "f g", "h i j"]
-    found = scores_of(["a b c", "f g", "h i j"], references)
+    references, outputs = ["a b c d", "f g", "h i j"], ["a b c", "f g", "h i k"]
     assert "eff:no" in translation_signatures(references)["bleu"]
-    assert found["bleu"] == 0 == BLEU().corpus_score(["a b c", "f g", "h i j"], [references]).score
+    metric = translation_statistics(outputs, references)["bleu"]
+    assert corpus_score(metric) == 0 == BLEU().corpus_score(outputs, [references]).score
+    short = of_sentences(metric, np.array([False, True, True]))  # as of a length: its sentences alone decide
+    assert corpus_score(short) == BLEU(effective_order=True).corpus_score(outputs[1:], [references[1:]]).score > 0
     perfect = scores_of(references * 2, references * 2)
     assert perfect["interval"]["bleu"][1] == pytest.approx(100)
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pellucid.retrieve.index import open_index
 from pellucid.runs.answers import answers, answers_in, passages_for
 from pellucid.runs.reading import read
 from pellucid.runs.run import load
+from pellucid.runs.texts import CutWarning
 from pellucid.train.journal import Reporter
 from pellucid.train.train import train
 
@@ -110,6 +112,20 @@ def test_a_question_that_is_cut_is_told_with_its_number(made: Path, monkeypatch:
     told = capsys.readouterr().err
     assert "the 23 tokens that the model takes (half of model.max_length): question 2 loses 8 of its 31 tokens" in told
     assert "question 1" not in told
+    with pytest.warns(CutWarning, match="question 6 loses 8"):
+        found = answers(load(made / "run"), open_index(str(made / "idx")), [short, long], 1, first=4)
+    assert [one.to_mapping().get("cut") for one in found] == [None, 8]
+
+
+def test_what_a_passage_fits_less_than_the_best_is_taken_from_its_scores(made: Path) -> None:
+    run, question = load(made / "run"), "who lost the key?"
+    best, other = passages_for(open_index(str(made / "idx")), [question], 3)[0][:2]
+    texts, scores = [[best.passage.text, other.passage.text]], set[float]()
+    for less in (0.0, 0.5, 4.0):
+        found = answers_in(run, [question], [(replace(best, score=7.0), replace(other, score=7.0 - less))])[0].found
+        assert found == read(run, [question], texts, priors=[[0.0, -less]])[0]
+        scores.add(found.score)
+    assert len(scores) == 3
 
 
 def test_one_question_or_passage_is_no_list_of_them(made: Path) -> None:
