@@ -141,6 +141,17 @@ def test_what_would_wait_too_long_is_refused_before_its_body_is_read(server: Ser
     assert 'requests_total{path="/v1/trace",status="429"} 1' in server.get("/metrics").body.decode()
 
 
+def test_a_connection_ends_where_nobody_knows_what_comes_next(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks before sending a body and is refused may send it or the next request, which would be taken for it."""
+    monkeypatch.setattr("pellucid.serve.guard.BODY_SECONDS", 0.05)
+    too_much = {"content-length": str(server.service.limits.body_bytes + 1)}
+    for headers, code, ends in ((too_much | {"expect": "100-continue"}, 413, "close"), (too_much, 413, None),
+                                ({"content-length": "9"}, 408, "close"), ({"host": ""}, 404, None)):
+        answer = asyncio.run(call(server.app, "/translate" if code != 404 else "/no", b"", headers,
+                                  is_silent="content-length" in headers))
+        assert (answer.status, answer.headers.get("connection")) == (code, ends), headers
+
+
 def test_a_body_that_comes_in_parts_is_bounded_as_a_whole(server: Server) -> None:
     """Nothing is claimed of it."""
     most, came = server.service.limits.body_bytes, [0]
