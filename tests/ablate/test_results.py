@@ -524,6 +524,9 @@ def test_effects_that_no_score_could_have_are_not_told() -> None:
     assert effect.down is not None
     assert effect.up is not None
     assert 0 < effect.down < effect.up
+    nothing, scale = Error((Variance(0.0, 4.0),)), scale_of("validation.loss", 60)  # of cells that do not vary
+    assert smallest("validation.loss", [nothing, Error((Variance(0.02, 4.0),)), nothing], 6, 5, 1.0, scale) == effect
+    assert smallest("validation.loss", [nothing], 6, 5, 1.0, scale) is None
 
 
 @pytest.mark.parametrize(("metric", "baseline", "most"), [

@@ -181,6 +181,17 @@ def test_an_address_that_cannot_be_had_is_told() -> None:
             assert told.value.where == flag
 
 
+def test_a_door_opens_again_where_a_connection_was_closed_just_now() -> None:
+    """Its port is not free for a minute: a server that is started again would not come up."""
+    with open_door("127.0.0.1", 0) as door:
+        door.listen()
+        address = door.getsockname()
+        with socket.create_connection(address) as client:
+            door.accept()[0].close()  # we first, so that it is our side that waits
+            assert client.recv(1) == b""
+    open_door(*address).close()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no filter on a socket that listens")
 def test_behind_a_door_that_lets_nobody_in_those_wait_who_were_there() -> None:
     with open_door("127.0.0.1", 0) as door:
