@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -19,6 +20,7 @@ from pellucid.errors import ConfigError
 from pellucid.runs.run import Run
 from pellucid.serve import native, translate
 from pellucid.serve.alignment import CrossAttention
+from pellucid.serve.answered import as_json
 from pellucid.serve.catalogue import Catalogue, Served, _pair
 from pellucid.serve.keys import Keys
 from pellucid.serve.limits import Limits
@@ -319,3 +321,9 @@ def test_a_fault_of_ours_is_not_told_as_one_of_who_asks(stream: bool, run: Run, 
     assert sent[0]["status"] == 500
     assert json.loads(sent[1]["body"]) == {"error": "The server has failed to answer; its log says more"}
     assert "'/v1/translate' failed" in caplog.text
+
+
+def test_a_number_that_json_does_not_have_is_null() -> None:
+    """Other parsers refuse all of an answer that has one."""
+    answer = {"text": "é", "scores": (-1.5, -math.inf), "more": [{"score": math.nan}]}
+    assert as_json(answer).decode() == '{"text":"é","scores":[-1.5,null],"more":[{"score":null}]}'
