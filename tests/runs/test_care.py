@@ -97,6 +97,19 @@ def test_what_goes_is_told_once(runs: Path) -> None:
     assert [one.path for one in waste_in(runs)[0] if "theirs" not in one.path.parts] == [*of_mine, runs / "started"]
 
 
+def test_what_only_looks_like_a_checkpoint_stays_and_keeps_nothing(runs: Path) -> None:
+    run = runs / "mine"
+    (run / "export.json").unlink()
+    shutil.copy(run / "best.json", run / "last.json")
+    places = run / "checkpoints"
+    (newest,) = places.glob("step-*")
+    shutil.copytree(newest, places / "step-00000600")
+    shutil.copytree(newest, places / f"{newest.name}-mine")
+    (places / "step-99999999").touch()
+    found, passed = waste_in(run)
+    assert ([one.path.name for one in found[1:]], passed) == (["step-00000600"], [])
+
+
 def test_a_size_is_of_what_may_be_looked_at(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forbid(monkeypatch, "is_file", runs / "mine" / "tokenizer" / "tokenizer.json")
     tokenizer = sum(path.stat().st_size for path in (runs / "theirs" / "tokenizer").iterdir())
