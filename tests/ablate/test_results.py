@@ -37,7 +37,7 @@ from pellucid.ablate.scales import scale_of
 from pellucid.ablate.statistics import Error, Variance
 from pellucid.ablate.study import Study
 from pellucid.ablate.tables import Table, either, gained, lost, metric_table, overview, results_csv
-from pellucid.ablate.telling import judged
+from pellucid.ablate.telling import judged, probability, signed
 from pellucid.ablate.words import in_words
 
 Make = Callable[..., Study]
@@ -506,6 +506,12 @@ def test_the_csv_has_a_row_a_run(reported: tuple[Path, list[Planned]]) -> None:
     assert [[rows[i][name] for name in costs] for i in (0, 5)] == [
         ["20", "1000", "1000", "0", "1", "2.0", "500.0"], [""] * 7]
     assert {row["model.position"] for row in rows} == {"sinusoidal", "none"}
+
+
+def test_a_p_and_a_difference_are_told_with_their_digits() -> None:
+    assert [probability(p) for p in (1.0, 0.0126, 0.001, 0.0009, 0.0, None)] == [
+        "1.000", "0.013", "0.001", "< 0.001", "< 0.001", "–"]
+    assert [signed("test.exact", value) for value in (1.0, 0.0, -1.0)] == ["+1.00", "0.00", "−1.00"]
 
 
 def test_effects_that_no_score_could_have_are_not_told() -> None:

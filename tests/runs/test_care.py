@@ -108,6 +108,19 @@ def test_what_only_looks_like_a_checkpoint_stays_and_keeps_nothing(runs: Path) -
     (places / "step-99999999").touch()
     found, passed = waste_in(run)
     assert ([one.path.name for one in found[1:]], passed) == (["step-00000600"], [])
+    last = (run / "last.json").read_text()
+    for name, pointer in (("last", last.replace(newest.name, "step-00000600")), ("best", last.replace("1200", "0300"))):
+        before = (run / f"{name}.json").read_text()
+        (run / f"{name}.json").write_text(pointer)
+        assert [told.partition(": ")[2] for told in waste_in(run)[1]] == [
+            "best.json and last.json do not name checkpoints that are there"]  # nor is any taken for needless
+        (run / f"{name}.json").write_text(before)
+    (run / "last.json").unlink()  # as of one that was trained elsewhere
+    assert [one.path for one in waste_in(run)[0]] == [found[0].path]
+    (run / "last.json").write_text(last)
+    for place in (newest, places / "step-00000600"):  # by hand
+        shutil.rmtree(place)
+    assert [one.path for one in waste_in(run)[0]] == [found[0].path]
 
 
 def test_a_size_is_of_what_may_be_looked_at(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
