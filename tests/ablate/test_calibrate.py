@@ -1,6 +1,7 @@
 """What is timed before a study."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,6 +44,28 @@ def test_a_cell_that_diverges_is_timed_until_then(last: int, tmp_path: Path, mon
     assert len(steps) == last
     assert 0 < measured.seconds < 60
     assert measured.tokens > 0
+
+
+@pytest.mark.parametrize(("seconds", "updates"), [(2.0, 4), (0.125, 8)])
+def test_the_clock_runs_from_the_third_update_for_a_second_and_four_updates(
+        seconds: float, updates: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first ones prepare, a run of thousands does not notice."""
+    clock, costs = [50.0], list[float]()
+
+    def update(learner: Any) -> None:
+        costs.append(seconds if len(costs) > 1 else 100.0)
+        clock[0] += costs[-1]
+        learner.progress.source_tokens += 6
+        learner.progress.target_tokens += 4
+
+    monkeypatch.setattr(calibrate, "update", update)
+    monkeypatch.setattr(calibrate, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    measured = measure(config(), tmp_path)
+    assert measured.seconds / measured.tokens == pytest.approx(seconds / 10)
+    assert costs == [100.0] * 2 + [seconds] * updates
+    assert measured.preparation == 0
+    assert 32 < measured.tokens <= 2 * 64  # of a batch, on both sides
+    assert measure(config(accumulate=3), tmp_path).tokens == 3 * measured.tokens
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])

@@ -115,6 +115,10 @@ def test_what_only_looks_like_a_checkpoint_stays_and_keeps_nothing(runs: Path) -
         assert [told.partition(": ")[2] for told in waste_in(run)[1]] == [
             "best.json and last.json do not name checkpoints that are there"]  # nor is any taken for needless
         (run / f"{name}.json").write_text(before)
+    weights = (newest / "model.safetensors").read_bytes()
+    (newest / "model.safetensors").write_bytes(weights[:-1])  # what goes on from it would go on from an older one
+    assert len(waste_in(run)[1]) == 1
+    (newest / "model.safetensors").write_bytes(weights)
     (run / "last.json").unlink()  # as of one that was trained elsewhere
     assert [one.path for one in waste_in(run)[0]] == [found[0].path]
     (run / "last.json").write_text(last)
