@@ -86,6 +86,33 @@ def test_a_precision_that_is_not_used_is_a_warning_with_its_reason(parts: dict[s
         route(DecodeConfig(precision=precision))
 
 
+@pytest.mark.usefixtures("compiled_kernels")
+def test_sentences_that_are_to_come_out_exactly_are_alone_where_they_would_see_each_other() -> None:
+    def batch_tokens(config: DecodeConfig, **parts: Any) -> int:
+        model = build(ModelConfig(**(SIZES | parts)), 40, 40, shared=True).eval()
+        return Decoder(Request(lambda: model, search_options(config), config)).batch_tokens
+
+    exact = DecodeConfig(exact=True, batch_tokens=3000)
+    assert batch_tokens(exact, attention="linear") == 1
+    assert batch_tokens(replace(exact, exact=False), attention="linear") == 3000
+    assert (batch_tokens(exact), batch_tokens(replace(exact, batch_tokens=100))) == (1024, 100)  # an engine's rows
+
+
+def test_a_way_is_made_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, config = list[Request](), DecodeConfig(max_length=4)
+
+    def make(request: Request) -> PlainSteps:
+        made.append(request)
+        return PlainSteps(request)
+
+    monkeypatch.setitem(WAYS, "plain steps", make)
+    model = build(ModelConfig(**SIZES, attention="linear"), 40, 40, shared=True).eval()
+    decoder = Decoder(Request(lambda: model, search_options(config), config))
+    for _ in range(2):
+        decoder.search([np.array([5, 6, EOS], dtype=np.int32)], [Beginning()], [0])
+    assert len(made) == 1
+
+
 def test_without_kernels_the_reason_is_theirs() -> None:
     use_kernels(torch.device("cpu"), False)
     with pytest.warns(PellucidWarning, match="int8 is not used, but fp32: the kernels are plain: as configured"):
