@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.cli.sizes import in_words, read_bytes, read_rate
+from pellucid.cli.sizes import in_words, on_disk, read_bytes, read_rate
 from pellucid.doctor.busy import Others
 from pellucid.plan.plan import Plan, plan
 
@@ -184,3 +184,7 @@ def test_sizes() -> None:
         8 * 2**30, 600 * 10**6, 1500, 2 * 2**30, 512]
     assert [in_words(size) for size in (512, 1536, 5 * 2**20, 1.5 * 2**30)] == ["512 bytes", "1.5 KiB", "5 MiB",
                                                                                "1.50 GiB"]
+    assert [in_words(size) for size in (999.4 * 2**10, 999.6 * 2**10, 999.9 * 2**20)] == ["999 KiB", "0.976 MiB",
+                                                                                         "0.98 GiB"]  # not 1e+03 KiB
+    assert [on_disk(size) for size in (999, 999_400, 999_600, 999_700_000)] == ["999 bytes", "999 KB", "1.0 MB",
+                                                                               "1.0 GB"]

@@ -294,3 +294,5 @@ def test_names_as_people_say_them() -> None:
     assert spoken("encoder.closing_norm") == "encoder closing norm"
     assert visible("a\n\x00") == "a⏎�"
     assert visible("") == "∅"
+    assert visible("\u3000春\xa0\u2028") == "␣春␣⏎"
+    assert [visible(text) for text in ("\u200b", "\u202e", "می\u200cروم")] == ["�", "�", "می\u200cروم"]

@@ -75,6 +75,18 @@ def test_a_part_is_what_its_parameters_are_together() -> None:
     assert [value for name, value in vars(found).items() if name != "near_zero"] == pytest.approx(of_whole)
 
 
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_a_part_hides_no_weight_that_is_not_finite(weight: float) -> None:
+    """Whichever of its parameters it is in."""
+    good, bad = statistics(torch.tensor([1.0, 2.0])), statistics(torch.tensor([1.0, weight]))
+    for parts in ([good, bad], [bad, good]):
+        found = together(parts)
+        assert [found.mean, found.maximum, found.norm] == pytest.approx([weight] * 3, nan_ok=True)
+        assert found.minimum == pytest.approx(bad.minimum, nan_ok=True)
+        assert math.isnan(found.deviation)
+        assert math.isnan(found.near_zero)
+
+
 def test_every_weight_is_told_once() -> None:
     found, parameters = weights_of(model()), dict(model().named_parameters())
     assert [one.name for one in found] == list(parameters)

@@ -36,7 +36,7 @@ def read_rate(text: str) -> float:
 def in_words(size: float) -> str:
     """Of memory: 1610612736 → "1.50 GiB"."""
     for unit in ("bytes", "KiB", "MiB"):
-        if size < 1000:
+        if round(size) < 1000:  # of which three digits are no power of ten
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
         size /= 1024
     return f"{size:.2f} GiB"
@@ -45,7 +45,7 @@ def in_words(size: float) -> str:
 def on_disk(size: float) -> str:
     """Of files: 1536000 → "1.5 MB"."""
     for unit in ("bytes", "KB", "MB"):
-        if size < 1000:
+        if round(size) < 1000:
             return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"

@@ -25,7 +25,8 @@ from pellucid.runs.run import Run
 
 Ids = NDArray[np.int32]
 _NAMES = {BOS: "‹start›", EOS: "‹end›", UNK: "‹unknown›"}
-_SIGNS = {"\n": "⏎", "\t": "⇥", " ": "␣"}
+_SIGNS = {"\n": "⏎", "\t": "⇥"}
+_UNSEEN = {"Zs": "␣", "Zl": "⏎", "Zp": "⏎", "Cc": "�", "Cs": "�"}  # by Unicode's categories
 _READ_AT_MOST = 300  # pairs, of which a few of moderate length are chosen
 
 
@@ -179,6 +180,8 @@ def token_names(tokenizer: Tokenizer, ids: Ids, unknown: Sequence[str] = ()) -> 
 
 
 def visible(text: str) -> str:
-    """Blanks, line ends and control characters as signs."""
-    signs = [_SIGNS.get(c, "�" if unicodedata.category(c) in ("Cc", "Cs") else c) for c in text]
-    return "".join(signs) or "∅"
+    """Blanks, line ends and control characters as signs; so are joiners, marks of direction and their like (Cf), where
+    there is nothing else."""
+    kinds = [unicodedata.category(c) for c in text]
+    unseen = _UNSEEN if set(kinds) - {"Cf"} else {"Cf": "�"}
+    return "".join(_SIGNS.get(c) or unseen.get(kind, c) for c, kind in zip(text, kinds, strict=True)) or "∅"

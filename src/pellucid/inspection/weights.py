@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -88,8 +89,9 @@ def together(parts: Sequence[Statistics]) -> Statistics:
     mean = sum(one.count * one.mean for one in parts) / count
     squares = sum(one.norm ** 2 for one in parts)
     return Statistics(
-        count, mean, math.sqrt(max(0.0, squares / count - mean ** 2)), min(one.minimum for one in parts),
-        max(one.maximum for one in parts), sum(one.count * one.near_zero for one in parts) / count, math.sqrt(squares))
+        count, mean, math.sqrt(max(squares / count - mean ** 2, 0.0)),  # a NaN that comes first is kept
+        float(np.min([one.minimum for one in parts])), float(np.max([one.maximum for one in parts])),
+        sum(one.count * one.near_zero for one in parts) / count, math.sqrt(squares))
 
 
 def by_part(weights: Sequence[Weights]) -> dict[str, Statistics]:
