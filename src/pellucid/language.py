@@ -20,6 +20,11 @@ def columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
+def padded(text: str, width: int) -> str:
+    """The text with blanks behind it, so many columns wide if it is not wider."""
+    return text + " " * (width - columns(text))
+
+
 def shortened(text: str, most: int) -> str:
     """The text in at most so many characters."""
     return text if len(text) <= most else text[: most - 1] + "…"

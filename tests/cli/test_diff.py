@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from tests.cli.test_damage import sign
 
 from pellucid.inspection.difference import difference
+from pellucid.language import columns
 
 
 def found(cli: Any, a: Path, b: Path) -> dict[str, Any]:
@@ -107,6 +108,18 @@ def test_columns_hold_the_longest_name(cli: Any, run: Path, copy: Path) -> None:
     assert any(len(line.split()[0]) > 36 for line in table)
     assert {line.rindex(line.split()[-1]) for line in table if "not there" not in line} == {
         line.index("not there") for line in table if "not there" in line}
+
+
+def test_long_values_are_told_from_where_they_part(cli: Any, run: Path, copy: Path) -> None:
+    """And what stands behind Chinese stands where it does behind other values."""
+    data = {"a": {"sha256": f"/data/{'corpus/' * 9}old.tsv", "fields": "中文语料/古文观止.tsv", "kept": 1},
+            "b": {"sha256": f"/data/{'corpus/' * 9}new.tsv", "fields": "poems.tsv", "kept": 2}}
+    for folder, side in ((run, "a"), (copy, "b")):
+        (folder / "data.json").write_text(json.dumps({"train": data[side]}))
+    lines = {line.split()[0]: line for line in cli("diff", run, copy).out.splitlines() if line.startswith("  train.")}
+    assert lines["train.sha256"].split() == ["train.sha256", "…/corpus/old.tsv", "…/corpus/new.tsv"]
+    assert {columns(line[: line.rindex(" ")]) for line in lines.values()} == {2 + 36 + 1 + 28}
+    assert "中文语料/古文观止.tsv" in lines["train.fields"]
 
 
 def test_a_run_that_has_only_begun_has_no_weights(cli: Any, run: Path, copy: Path) -> None:

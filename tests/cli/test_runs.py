@@ -16,6 +16,7 @@ import pytest
 
 import pellucid
 from pellucid.cli import main
+from pellucid.language import columns
 from pellucid.runs import care, slim
 from pellucid.runs.care import free, waste_in
 from pellucid.train import loop
@@ -57,6 +58,13 @@ def test_what_is_told_of_a_run(cli: Any, run: Path, classifier: Path) -> None:
     assert shown.code == 0
     for text in (str(classifier), "classification", "finished", "20", "loss", "cache", "1 run,"):
         assert text in shown.out
+
+
+def test_columns_stand_below_one_another_behind_chinese_names_too(cli: Any, copy: Path) -> None:
+    shutil.copytree(copy, copy.parent / "西游记与红楼梦")
+    lines = cli("runs", copy.parent).out.splitlines()[:3]
+    assert len({columns(line[: line.index(word)]) for line, word in zip(lines, ("task", "seq2seq", "seq2seq"),
+                                                                        strict=True)}) == 1
 
 
 def test_states(cli: Any, copy: Path, started: Path, tmp_path: Path) -> None:

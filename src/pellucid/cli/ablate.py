@@ -14,7 +14,7 @@ from pellucid import own
 from pellucid.cli.arguments import parse_with_overrides
 from pellucid.cli.fields import Positional
 from pellucid.errors import ConfigError
-from pellucid.language import MOST_COLUMNS, columns, fitted, so_many
+from pellucid.language import MOST_COLUMNS, columns, fitted, padded, so_many
 
 
 @dataclass
@@ -116,7 +116,7 @@ def _grid(report: dict[str, Any], width: int) -> str:
     lines, records = [f"{'cell':<{room}}{'parameters':>12}{'updates':>9}{'tokens':>13}  training, a run"], []
     for row in report["cells"]:
         cell, told = row["cell"], duration(row["seconds"])
-        lines.append(f"{cell}{' ' * (room - columns(cell))}{row['parameters']:>12,}{row['steps']:>9,}"
+        lines.append(f"{padded(cell, room)}{row['parameters']:>12,}{row['steps']:>9,}"
                      f"{row['tokens']:>13,}  {told}")
         records.append((cell, [f"{row['parameters']:,} parameters", f"{row['steps']:,} updates",
                                f"{row['tokens']:,} tokens", f"{told} of training"]))

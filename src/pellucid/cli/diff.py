@@ -8,9 +8,10 @@ from typing import Any
 
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
-from pellucid.language import shortened
+from pellucid.language import columns, padded, shortened
 
-_NAME, _VALUE = 36, 28  # characters of a name, and of a value
+_NAME, _VALUE = 36, 28  # columns of a name, and characters of a value
+_BEFORE = 8  # characters of what two long values share, before they part
 _TITLES = {"configuration": "keys", "data": "figures", "environment": "entries"}
 
 
@@ -46,7 +47,7 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
     for section, what in _TITLES.items():
         rows = found[section]
         yield f"{section}: {f'{len(rows)} {what} differ' if len(rows) > 1 else '1 differs' if rows else 'the same'}"
-        yield from _table((row["key"], _value(row["a"]), _value(row["b"])) for row in rows)
+        yield from _table((row["key"], *_values(row["a"], row["b"])) for row in rows)
     yield from _weights(found["weights"])
     yield f"losses: {'the same' if all(row['same'] for row in found['curves']) else 'nats'}"
     yield from _table((row["key"], _loss(row["a"]), _loss(row["b"])) for row in found["curves"])
@@ -69,15 +70,25 @@ def _weights(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _table(rows: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Names and two values, in columns that hold the longest name."""
+    """Names and two values, in columns that hold the longest name and value."""
     told = list(rows)
-    width = max([_NAME, *(len(name) for name, _, _ in told)])
-    return [f"  {name:<{width}} {a:<{_VALUE}} {b}".rstrip() for name, a, b in told]
+    names, values = (max([least, *(columns(row[i]) for row in told)]) for i, least in enumerate((_NAME, _VALUE)))
+    return [f"  {padded(name, names)} {padded(a, values)} {b}".rstrip() for name, a, b in told]
 
 
-def _value(value: Any) -> str:
-    text = "–" if value is None else str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
-    return shortened(text, _VALUE)
+def _values(a: Any, b: Any) -> tuple[str, str]:
+    """Two that differ, shortened so that they do; long ones that begin alike are told from shortly before they part."""
+    texts = _text(a), _text(b)
+    one, other = (shortened(text, _VALUE) for text in texts)
+    if one != other:
+        return one, other
+    begin = next((i for i, (x, y) in enumerate(zip(*texts, strict=False)) if x != y), 0) - _BEFORE
+    one, other = (shortened(f"…{text[begin:]}" if begin > 0 else text, _VALUE) for text in texts)
+    return one, other
+
+
+def _text(value: Any) -> str:
+    return "–" if value is None else str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
 
 
 def _shape(shape: list[int] | None) -> str:

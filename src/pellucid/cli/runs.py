@@ -11,7 +11,7 @@ from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
 from pellucid.cli.sizes import on_disk
 from pellucid.errors import ConfigError
-from pellucid.language import so_many
+from pellucid.language import columns, padded, so_many
 
 if TYPE_CHECKING:
     from pellucid.runs.care import Listed
@@ -77,9 +77,9 @@ def _table(listed: Sequence["Listed"], folder: Path) -> Iterator[str]:
         of = f"{one.step:,}" + (f" of {one.steps:,}" if one.steps is not None and one.steps != one.step else "")
         score = "–" if one.score is None else f"{one.monitor} {one.score:.4g}"
         rows.append((one.run, one.task or "–", one.state, of, score, on_disk(one.bytes), one.date[:16]))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(columns(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        yield "  ".join(cell.rjust(width) if i in (3, 5) else cell.ljust(width)
+        yield "  ".join(cell.rjust(width) if i in (3, 5) else padded(cell, width)
                         for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
     yield from (f"{one.run}: {one.why}" for one in listed if one.why)
     yield f"{so_many(len(listed), 'run')}, {on_disk(sum(one.bytes for one in listed))}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pellucid.evaluate.intervals import Bounds, design_effect
 from pellucid.evaluate.macro_f1 import macro_f1_interval
 from pellucid.evaluate.significance import SentenceStatistics, Sums, mean_percentage, share_interval
-from pellucid.language import columns
+from pellucid.language import columns, padded
 
 
 def classification_statistics(
@@ -61,7 +61,7 @@ def confusion_text(table: NDArray[np.int64], labels: Sequence[str]) -> str:
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
-        cells = [first + " " * (widths[0] - columns(first))]
+        cells = [padded(first, widths[0])]
         cells += [" " * (width - columns(cell)) + cell for cell, width in zip(others, widths[1:], strict=True)]
         lines.append("  ".join(cells))
     return "\n".join(lines)
