@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -50,7 +51,8 @@ def test_integrated_gradients_add_up_whatever_the_model(parts: dict[str, Any], e
     assert np.array(scored) - np.array(empty) == pytest.approx(np.array(told.explained), abs=1e-4)
 
 
-def test_leaving_one_out_is_what_the_model_says_without_it(run: Run) -> None:
+def test_leaving_one_out_is_what_the_model_says_without_it() -> None:
+    run = tiny_run(1, {"norm": "rmsnorm"}, {}, SUBWORDS)  # which sees whether all of an embedding is 0, or 1
     told = contributions(run, "the cat", "le chat", "leave_one_out")
     source = torch.tensor([[*run.tokenizers.source.encode("the cat"), EOS]])
     target = torch.tensor([[BOS, *run.tokenizers.target.encode("le chat")]])
@@ -76,6 +78,24 @@ def test_leaving_one_out_is_what_the_model_says_without_it(run: Run) -> None:
             lost = whole - values()
             hook.remove()
             assert [row[place] for row in found] == pytest.approx(lost.tolist(), abs=1e-5), (side, place)
+
+
+def test_embeddings_are_held_for_one_pass_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of thousands of tokens has as many variants, each as large as all of its embeddings."""
+    monkeypatch.setattr("pellucid.inspection.explained._AT_ONCE", 12)
+    made, most = 0, []
+    what = explained(run.model, np.array([5, 6, EOS]), np.array([7, 8, EOS]), lambda: most.append(made))
+    x, y = what.embeddings()
+
+    def variants() -> Iterator[Pair]:
+        nonlocal made
+        for scale in range(5):
+            made += 1
+            yield Pair(x * scale, y)
+
+    values = what.values_of(variants())
+    assert most == [2, 4, 5]
+    torch.testing.assert_close(values[3:4], what.values_of([Pair(x * 3, y)]), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)

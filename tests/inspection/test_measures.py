@@ -87,6 +87,8 @@ def test_a_head_left_out_is_one_whose_output_matrix_is_zero(tmp_path: Path) -> N
     pairs = encode(run, PAIRS)
     whole, tokens = losses(run, pairs)
     assert tokens.tolist() == [4, 3, 6]  # eos included
+    scored = run.score([source for source, _ in PAIRS], [target for _, target in PAIRS])
+    assert whole.tolist() == pytest.approx([-one.log_probability for one in scored], rel=1e-5)
     for name, one in attentions(run.model).items():
         with without_head(run.model, name, 1):
             without = losses(run, pairs)[0]

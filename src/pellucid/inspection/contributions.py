@@ -44,12 +44,14 @@ def gradient_x_input(what: Explained) -> Pair:
 def leave_one_out(what: Explained) -> Pair:
     """f(x) - f(x with x_i = 0) of source [T, S] and prefix [T, T]."""
     x, y = what.embeddings()
-    length, rows = len(x), []
-    for place in range(length + len(y)):
+    length = len(x)
+
+    def without(place: int) -> Pair:
         left = torch.cat([x, y])
         left[place] = 0
-        rows.append(Pair(left[:length], left[length:]))
-    lost = what.values_of([Pair(x, y)]) - what.values_of(rows)  # [S + T, T]
+        return Pair(left[:length], left[length:])
+
+    lost = what.values_of([Pair(x, y)]) - what.values_of(map(without, range(length + len(y))))  # [S + T, T]
     return Pair(lost[:length].T, lost[length:].T)
 
 

@@ -4,8 +4,9 @@ and of the prefix before it; for a classifier that of a label, which has no pref
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -83,11 +84,12 @@ class Explained:
         return found
 
     @torch.no_grad()
-    def values_of(self, rows: Sequence[Pair]) -> Tensor:
-        """log P of all that is written, for each of these embeddings: [rows, T]."""
-        parts = [rows[i : i + self._rows] for i in range(0, len(rows), self._rows)]
-        return torch.cat([self.values(torch.stack([row.source for row in part]),
-                                      torch.stack([row.prefix for row in part])) for part in parts])
+    def values_of(self, rows: Iterable[Pair]) -> Tensor:
+        """log P of all that is written, for each of these embeddings: [rows, T]. Those of one pass are held at once."""
+        left, found = iter(rows), list[Tensor]()
+        while part := list(islice(left, self._rows)):
+            found.append(self.values(*(torch.stack(side) for side in zip(*part, strict=True))))
+        return torch.cat(found)
 
     def gradients_x_input(self, places: Tensor, scales: Tensor) -> Pair:
         """x · ∂ log P / ∂(a x), for the token at each place and each scale a of the embeddings: places, scales [R] →
