@@ -6,18 +6,22 @@ import json
 import math
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 from tests.promises.tiny import SUBWORDS, tiny_classifier, tiny_run
 
+from pellucid.data.tokenizers.interface import EOS
 from pellucid.errors import ConfigError, UserError
 from pellucid.inspection import lattice
-from pellucid.inspection.answers import Ended, Trace
+from pellucid.inspection.answers import Ended, Node, Trace
 from pellucid.inspection.contributions import contributions
 from pellucid.inspection.lattice import decided_up_to
 from pellucid.inspection.live import attention
 from pellucid.inspection.trace import trace
 from pellucid.runs.run import Run
 from pellucid.runs.texts import CutWarning
+from pellucid.search.beginnings import of_tokens
+from pellucid.search.observer import Decisions
 from pellucid.search.options import length_penalty
 
 
@@ -70,6 +74,41 @@ def test_the_nodes_make_a_tree_whose_totals_add_up(run: Run) -> None:
         assert (one.tokens[-1] == "‹end›") == one.finished
         assert sum(one.token_log_probabilities) == pytest.approx(one.log_probability, abs=1e-9)
     assert 0 < traced.search_steps <= len(traced.steps)
+
+
+@pytest.mark.parametrize("longest", [3, 30])
+def test_what_becomes_of_a_candidate_and_by_how_much_it_lost_follow_from_the_ranks(longest: int, run: Run) -> None:
+    k = 3
+    traced = trace(run, "it sleeps , a cat", replace(run.config.decode, beam_size=k, max_length=longest))
+    pruned = set[bool]()
+    for step in traced.steps:
+        def is_over(node: Node, is_last: bool = step.length == longest) -> bool:
+            return is_last or node.token_id == EOS
+
+        lives = [node for node in step.nodes if not is_over(node)][:k]
+        for node in step.nodes:
+            is_through = node.rank < k if is_over(node) else node in lives
+            last = step.nodes[k - 1] if is_over(node) else lives[-1]
+            assert node.state == ("pruned" if not is_through else "finished" if is_over(node) else "kept")
+            if not is_through:
+                assert node.lost_by == last.log_probability - node.log_probability
+                pruned.add(is_over(node))
+    assert pruned == {True, False}
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_the_search_itself_is_over_when_it_is_told_to_be(alpha: float, run: Run) -> None:
+    class Counter:
+        steps = 0
+
+        def step(self, decisions: Decisions) -> None:
+            self.steps += 1
+
+    counter, options = Counter(), replace(run.config.decode, length_penalty=alpha)
+    traced = trace(run, "the cat sleeps .", options)
+    source = np.array([*run.tokenizers.source.encode("the cat sleeps ."), EOS])
+    run.observed(counter, options).search([source], [of_tokens(())], [0])
+    assert 1 < traced.search_steps == counter.steps < len(traced.steps)
 
 
 @pytest.mark.parametrize(("prefix", "longest"), [("le ch", 30), ("", 4)])  # cut inside of a word; and at the end
