@@ -154,6 +154,8 @@ def test_a_trace_that_would_be_long_holds_fewer_penalties_and_says_so(run: Run,
     for alpha in (low, 0.2, (low + high) / 2, high):
         found = run.generate(["the cat sleeps ."], options=replace(options, length_penalty=alpha))[0]
         assert [one.text for one in sorted_for(traced, alpha)[:2]] == [one.text for one in found.hypotheses]
+    monkeypatch.setattr(lattice, "ENOUGH_NODES", 5)
+    assert trace(run, "the cat sleeps .", replace(options, max_length=1)).alphas == (0, 2)  # nothing lives on
     monkeypatch.setattr(lattice, "MOST_NODES", 10)
     with pytest.raises(UserError, match="more than 10 candidates"):
         trace(run, "the cat sleeps .", options)
