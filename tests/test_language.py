@@ -21,6 +21,7 @@ def test_one_asks_for_it_or_the_locale_says_it(monkeypatch: pytest.MonkeyPatch, 
     assert language() == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [("", 0), ("cat", 3), ("é", 1), ("春眠 a", 6), ("，。", 4), ("▁a", 2)])
-def test_chinese_is_twice_as_wide(text: str, expected: int) -> None:
+@pytest.mark.parametrize(("text", "expected"), [("", 0), ("cat", 3), ("é", 1), ("春眠 a", 6), ("，。", 4), ("▁a", 2),
+                                                ("e\u0301", 1), ("नमस्ते", 4), ("\u200fمُحَمَّد", 4), ("하나", 4)])
+def test_chinese_is_twice_as_wide_and_signs_on_letters_take_no_room(text: str, expected: int) -> None:
     assert columns(text) == expected

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 _ASKED = ("PELLUCID_LANG", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides, as POSIX has it
+_NO_WIDTH = ("Mn", "Me", "Cf")  # of Unicode's categories
 MOST_COLUMNS = 80  # of a sentence, in however wide a terminal
 
 
@@ -16,8 +17,10 @@ def language() -> Literal["en", "zh"]:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal, or letters of a picture, the text is wide: a Chinese character takes two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+    """How many columns of a terminal, or letters of a picture, the text is wide: a Chinese character takes two;
+    accents, vowel signs, joiners and marks of direction, which stand on others or are not seen, take none."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1
+               for character in unicodedata.normalize("NFC", text) if unicodedata.category(character) not in _NO_WIDTH)
 
 
 def padded(text: str, width: int) -> str:

@@ -122,6 +122,19 @@ def test_long_values_are_told_from_where_they_part(cli: Any, run: Path, copy: Pa
     assert "中文语料/古文观止.tsv" in lines["train.fields"]
 
 
+def test_what_a_terminal_would_obey_is_told_as_blanks(cli: Any, run: Path, copy: Path) -> None:
+    """In a run that somebody else has made, and in the list of such runs."""
+    environment = json.loads((copy / "environment.json").read_text())
+    environment["packages"] |= {"torch": "1\x1b[2J0", "a\x1b]0;b": "1"}
+    (copy / "environment.json").write_text(json.dumps(environment))
+    best = json.loads((copy / "best.json").read_text())
+    (copy / "best.json").write_text(json.dumps({**best, "monitor": "\x1b[31mloss"}))
+    shown = cli("diff", run, copy).out + cli("runs", copy).out
+    assert "1 [2J0" in shown
+    assert "[31mloss" in shown
+    assert "\x1b" not in shown
+
+
 def test_a_run_that_has_only_begun_has_no_weights(cli: Any, run: Path, copy: Path) -> None:
     (copy / "best.json").unlink()
     told = found(cli, run, copy)

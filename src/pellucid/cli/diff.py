@@ -8,6 +8,7 @@ from typing import Any
 
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
+from pellucid.cli.passages import plain
 from pellucid.language import columns, padded, shortened
 
 _NAME, _VALUE = 36, 28  # columns of a name, and characters of a value
@@ -71,7 +72,7 @@ def _weights(found: dict[str, Any]) -> Iterator[str]:
 
 def _table(rows: Iterable[tuple[str, str, str]]) -> list[str]:
     """Names and two values, in columns that hold the longest name and value."""
-    told = list(rows)
+    told = [tuple(map(plain, row)) for row in rows]
     names, values = (max([least, *(columns(row[i]) for row in told)]) for i, least in enumerate((_NAME, _VALUE)))
     return [f"  {padded(name, names)} {padded(a, values)} {b}".rstrip() for name, a, b in told]
 

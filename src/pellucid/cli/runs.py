@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
+from pellucid.cli.passages import plain
 from pellucid.cli.sizes import on_disk
 from pellucid.errors import ConfigError
 from pellucid.language import columns, padded, so_many
@@ -75,13 +76,13 @@ def _table(listed: Sequence["Listed"], folder: Path) -> Iterator[str]:
     rows = [("run", "task", "state", "updates", "score", "size", "date")]
     for one in listed:
         of = f"{one.step:,}" + (f" of {one.steps:,}" if one.steps is not None and one.steps != one.step else "")
-        score = "–" if one.score is None else f"{one.monitor} {one.score:.4g}"
-        rows.append((one.run, one.task or "–", one.state, of, score, on_disk(one.bytes), one.date[:16]))
+        score = "–" if one.score is None else f"{plain(str(one.monitor))} {one.score:.4g}"
+        rows.append((plain(one.run), one.task or "–", one.state, of, score, on_disk(one.bytes), one.date[:16]))
     widths = [max(columns(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.rjust(width) if i in (3, 5) else padded(cell, width)
                         for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-    yield from (f"{one.run}: {one.why}" for one in listed if one.why)
+    yield from (plain(f"{one.run}: {one.why}") for one in listed if one.why)
     yield f"{so_many(len(listed), 'run')}, {on_disk(sum(one.bytes for one in listed))}"
 
 
