@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pellucid.cli.passages import marked_lines
+from pellucid.language import columns
 from pellucid.train.journal import Reporter
 
 TEXTS = {"猫.txt": "猫在睡觉。\n狗在叫！", "who.md": "# Who\n\nThe ＣＡＴ of Dr. Who\x1b[2J sleeps."}
@@ -85,3 +88,26 @@ def test_what_is_added(cli: Any, idx: Path, tmp_path: Path) -> None:
     done = json.loads(cli("index", tmp_path / "more.jsonl", "--out", idx, "--add", "--json").out)
     assert (done["documents"], done["passages"]) == (3, 3)
     assert "whale" in cli("search", idx, "whale").out
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize(("text", "word"), [
+    ("The quick brown fox jumps over the lazy dog, and runs into the forest.", "jumps over the lazy dog"),
+    ("春眠不觉晓处处闻啼鸟夜来风雨声花落知多少", "啼鸟夜来风雨声花落"),
+    ("مرحبا بالعالم وشكرا لكم على كل شيء", "بالعالم وشكرا لكم"), ("one " * 4 + "word", "word"), ("word", "word")])
+def test_marked_text_keeps_to_the_terminal_and_marks_no_indent(monkeypatch: pytest.MonkeyPatch, text: str, word: str,
+                                                               is_terminal: bool) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    begin = text.index(word)
+    lines = list(marked_lines(text, [(begin, begin + len(word))]))
+    bare = [line.replace("\x1b[1;4m", "").replace("\x1b[0m", "") for line in lines]
+    assert all(line.startswith("   ") and columns(line) <= 20 for line in bare)
+    assert max(map(columns, bare)) > 14 or len(bare) == 1
+    if is_terminal:
+        assert "".join("".join(bare).split()) == "".join(text.split())
+        pieces = [re.fullmatch(r"   ([^\x1b]*)(?:\x1b\[1;4m([^\x1b]*)\x1b\[0m([^\x1b]*))?", line) for line in lines]
+        marked = "".join(piece[2] or "" for piece in pieces if piece)
+        assert "".join(marked.split()) == "".join(word.split())
+    else:
+        assert "".join("".join(bare).split()) == "".join(f"{text[:begin]}[{word}]{text[begin + len(word):]}".split())
