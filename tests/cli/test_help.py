@@ -16,8 +16,8 @@ import pytest
 
 from pellucid.cli import _FLAGS, _MODULES, _STEPS, VERBS
 from pellucid.cli.chinese import sentences
-from pellucid.cli.fields import arguments_of
-from pellucid.cli.help import SHOW, paragraphs_of, said_of, wrapped
+from pellucid.cli.fields import Positional, arguments_of
+from pellucid.cli.help import SHOW, help_of, paragraphs_of, said_of, wrapped
 from pellucid.language import columns
 
 MODULES = {f"pellucid.cli.{_MODULES.get(verb, verb)}" for verb in VERBS if verb != "translate"}
@@ -114,7 +114,62 @@ def test_an_argument_that_is_missing_is_named_as_help_names_it(cli: Any, chinese
     assert "default" not in cli("translate", "r", "--beam-sise", "3").err
 
 
+@dataclasses.dataclass
+class Sample:
+    """Takes a sample, as its name
+    says.
+
+    And one more paragraph.
+    """
+
+    run: Positional[Path]
+    """a run folder"""
+    count: int = 0
+    """how many of them are taken"""
+    just_twenty_wide: int | None = None
+    """as wide as a name may be"""
+    a_name_that_is_long: float = 0.5
+    """told below its name"""
+
+
+@dataclasses.dataclass
+class Bare:
+    """Takes no options."""
+
+    run: Positional[Path]
+    """a run folder"""
+
+
+def test_how_help_is_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    assert help_of(Sample, "pellucid sample") == """\
+usage: pellucid sample RUN [options]
+
+Takes a sample, as its name says.
+
+And one more paragraph.
+
+  RUN                   a run folder
+  --count N             how many of them are
+                        taken; 0 if left out
+  --just-twenty-wide N  as wide as a name may be
+  --a-name-that-is-long X
+                        told below its name; 0.5
+                        if left out
+  -h, --help            show this and exit
+"""
+    assert help_of(Bare, "pellucid bare") == """\
+usage: pellucid bare RUN
+
+Takes no options.
+
+  RUN         a run folder
+  -h, --help  show this and exit
+"""
+
+
 def test_lines_end_where_they_may() -> None:
+    assert wrapped("understanding is all", 6) == ["understanding", "is all"]
     assert wrapped("one two three", 7) == ["one two", "three"]
     assert wrapped("春眠不觉晓，处处闻啼鸟。", 10) == ["春眠不觉", "晓，处处闻", "啼鸟。"]
     assert wrapped("用（甲）乙 `a b` 丙", 5) == ["用", "（甲）", "乙 `a", "b` 丙"]

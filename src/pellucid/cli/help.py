@@ -62,7 +62,8 @@ def said_of(kind: Any) -> dict[str, str]:
 
 def _left_out(default: Any) -> str:
     """What is said of a default that says something."""
-    return "" if default in (dataclasses.MISSING, None, False, (), "-") else told("; {} if left out").format(default)
+    is_silent = default is False or default in (dataclasses.MISSING, None, (), "-")  # 0 says something
+    return "" if is_silent else told("; {} if left out").format(default)
 
 
 def wrapped(text: str, width: int) -> list[str]:
