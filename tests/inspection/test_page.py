@@ -248,19 +248,21 @@ def test_scores_of_validations_are_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(figures[1].axes) == len(figures[0].axes) - 1
 
 
-@pytest.mark.parametrize("score", [0.0, 100.0, 120.0])
+@pytest.mark.parametrize(("score", "steps"), [(0.0, (1, 2)), (100.0, (7,)), (120.0, (1, 2))])
 def test_no_share_below_0_or_above_100_and_no_half_of_an_update_is_on_an_axis(
-        monkeypatch: pytest.MonkeyPatch, score: float) -> None:
+        monkeypatch: pytest.MonkeyPatch, score: float, steps: tuple[int, ...]) -> None:
     figures: list[Any] = []
     monkeypatch.setattr("pellucid.inspection.curves.as_png", figures.append)
-    training_curves([event(1), event(2), {"event": "validation", "step": 2, "loss": 1.0, "bleu": score}], "nats")
-    flow([event(step, gradient_norms={"a": 1.0}) for step in (1, 2)], "gradient_norms", "title", "norm", {})
+    validation = {"event": "validation", "step": steps[-1], "loss": 1.0, "bleu": score}
+    training_curves([*map(event, steps), validation], "nats")
+    flow([event(step, gradient_norms={"a": 1.0}) for step in steps], "gradient_norms", "title", "norm", {})
     shares = figures[0].axes[1].get_yticks().tolist()
     assert score in shares
     assert min(shares) >= 0
     assert max(shares) <= max(100, score)
     for axes in (figures[0].axes[-1], figures[1].axes[0]):
         assert all(tick == int(tick) for tick in axes.get_xticks())
+        assert steps[-1] in axes.get_xticks()
 
 
 def test_metrics_of_any_kind_are_drawn_as_far_as_they_are_numbers() -> None:

@@ -99,7 +99,7 @@ def _count_whole(axes: Axes) -> None:
     """Whole numbers across: there is no half of an update."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))  # of one update, too
 
 
 def _draw(axes: Axes, points: Line, label: str, i: int, wider: float = 0.0) -> None:
