@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pellucid.cli import lines
+from pellucid.cli.remarks import tell_unknown
 
 ODD = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\t", "\0", "\ufeff", "日本",
        "😀", "e\u0301", "1", "2", "3", " "]
@@ -263,6 +264,15 @@ def test_what_the_model_does_not_know_is_told_and_marked(cli: Any, run: Path, cl
     done = cli("generate", run, "--prefix", tmp_path / "t", stdin="1 2\n")
     assert done.out.startswith("1 dog")
     assert "in the prefix of line 1 the model does not know dog" in done.err
+
+
+def test_of_many_unknown_parts_a_few_are_named_and_a_terminal_obeys_none(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_unknown("line 1", ["\x1b[2J", "x" * 41, "\x1b[2J", "\u202e", "y" * 40, *"abcd"])
+    assert capsys.readouterr().err == (
+        f"pellucid: in line 1 the model does not know '\\x1b[2J', '{'x' * 39}…', '\\u202e', {'y' * 40}, a and 3 more, "
+        "and reads ⁇ instead\n")
+    tell_unknown("line 1", [])
+    assert capsys.readouterr().err == ""
 
 
 def test_split_sentences_cuts_nothing(cli: Any, run: Path) -> None:

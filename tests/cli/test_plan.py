@@ -186,5 +186,5 @@ def test_sizes() -> None:
                                                                                "1.50 GiB"]
     assert [in_words(size) for size in (999.4 * 2**10, 999.6 * 2**10, 999.9 * 2**20)] == ["999 KiB", "0.976 MiB",
                                                                                          "0.98 GiB"]  # not 1e+03 KiB
-    assert [on_disk(size) for size in (999, 999_400, 999_600, 999_700_000)] == ["999 bytes", "999 KB", "1.0 MB",
-                                                                               "1.0 GB"]
+    assert [on_disk(size) for size in (999, 1_536_000, 123_400, 999_400, 999_600, 999_700_000)] == [
+        "999 bytes", "1.5 MB", "123 KB", "999 KB", "1.0 MB", "1.0 GB"]

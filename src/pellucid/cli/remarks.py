@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from pellucid.data.tokenizers.interface import UNKNOWN
-from pellucid.language import so_many
+from pellucid.language import shortened, so_many
 from pellucid.runs.texts import CutWarning
 
 WHAT = {"cut": "too long for the model", "unknown": "with what the model does not know"}
@@ -93,6 +93,6 @@ def _tell(message: str) -> None:
 
 def _listed(words: Sequence[str]) -> str:
     different = list(dict.fromkeys(words))
-    shown = [word if word.isprintable() and len(word) <= _CHARACTERS else repr(word[:_CHARACTERS])
+    shown = [word if word.isprintable() and len(word) <= _CHARACTERS else repr(shortened(word, _CHARACTERS))
              for word in different[:_WORDS]]
     return ", ".join(shown) + (f" and {len(different) - _WORDS:,} more" if len(different) > _WORDS else "")
