@@ -97,6 +97,21 @@ def test_distances_of_weights_by_hand(run: Path, copy: Path) -> None:
     assert total == sum(tensor.numel() for name, tensor in weights.items() if name != shaped)
 
 
+@pytest.mark.parametrize("what", ["values", "an extra tensor", "losses", "the environment"])
+def test_one_thing_that_differs_is_enough(run: Path, copy: Path, what: str) -> None:
+    if what == "losses":
+        with (copy / "metrics.jsonl").open("a") as file:
+            file.write('{"event": "train", "step": 25, "loss": 0.001}\n')
+    elif what == "the environment":
+        (copy / "environment.json").write_text("{}")
+    else:
+        weights = load_file(weights_of(run))
+        if what == "values":
+            next(iter(weights.values()))[0] += 1e-3
+        replace_weights(copy, weights | ({"extra.weight": torch.zeros(2)} if what == "an extra tensor" else {}))
+    assert not difference(run, copy)["same"]
+
+
 def test_columns_hold_the_longest_name(cli: Any, run: Path, copy: Path) -> None:
     """A tensor that is not in both has a longer name than any part."""
     weights = load_file(weights_of(run))
