@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +98,16 @@ def test_distances_of_weights_by_hand(run: Path, copy: Path) -> None:
     assert total == sum(tensor.numel() for name, tensor in weights.items() if name != shaped)
 
 
-@pytest.mark.parametrize("what", ["values", "an extra tensor", "losses", "the environment"])
+@pytest.mark.parametrize("what", ["values", "an extra tensor", "losses", "the environment", "a tokenizer"])
 def test_one_thing_that_differs_is_enough(run: Path, copy: Path, what: str) -> None:
     if what == "losses":
         with (copy / "metrics.jsonl").open("a") as file:
             file.write('{"event": "train", "step": 25, "loss": 0.001}\n')
+    elif what == "a tokenizer":
+        file_of_it = next(path for path in sorted((copy / "tokenizer").rglob("*")) if path.is_file())
+        file_of_it.write_bytes(file_of_it.read_bytes() + b" ")
+        (row,) = difference(run, copy)["data"]
+        assert row["key"] == str(file_of_it.relative_to(copy))
     elif what == "the environment":
         (copy / "environment.json").write_text("{}")
     else:
@@ -156,13 +162,22 @@ def test_a_run_that_has_only_begun_has_no_weights(cli: Any, run: Path, copy: Pat
     assert not told["same"]
     assert told["weights"]["b"] is None
     assert "weights: b has none yet" in cli("diff", run, copy).out
+    assert "weights: a has none yet" in cli("diff", copy, run).out
+    shutil.copytree(copy, copy.parent / "other")
+    (copy / "data.json").unlink()
+    assert "weights: a and b have none yet" in cli("diff", copy, copy.parent / "other").out
 
 
 def test_mistakes_are_one_screen(cli: Any, run: Path, copy: Path, tmp_path: Path) -> None:
     cli("diff", run, tmp_path / "nowhere").says(4, "no such run folder", "nowhere")
     (copy / "data.json").write_text("[]")
     cli("diff", run, copy).says(4, "data.json is damaged")
-    weights_of(run)
     (copy / "data.json").write_text("{}")
-    weights_of(copy).write_bytes(b"nothing")
-    assert cli("diff", run, copy).code == 4
+    best = (copy / "best.json").read_text()
+    (copy / "best.json").write_text('{"checkpoint": "../../elsewhere"}')
+    cli("diff", run, copy).says(4, "best.json is damaged")
+    (copy / "best.json").write_text(best)
+    content = weights_of(copy).read_bytes()
+    for damaged in (content[:-1] + bytes([content[-1] ^ 1]), b"nothing"):
+        weights_of(copy).write_bytes(damaged)
+        cli("diff", run, copy).says(4, "model.safetensors")
