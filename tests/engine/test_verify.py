@@ -167,6 +167,51 @@ def test_tables_reach_as_far_as_there_are_positions(part: int) -> None:
             check(stack.operations, replace(sizes_of(stack, source), positions=65))
 
 
+@pytest.mark.parametrize(("precision", "part", "kind", "fields", "reason"), [
+    ("bf16", 0, Kind.MULTIPLY, {"inner": D - 1}, "whole groups"),
+    ("bf16", 0, Kind.ADD_PRODUCT, {"inner": D - 1}, "whole groups"),
+    ("bf16", 0, Kind.ADD_PRODUCT, {"outer": 2 * D}, "as wide as the model"),
+    ("bf16", 0, Kind.ADD_PRODUCT, {"weight": None}, "there is a weight"),
+    ("int8", 0, Kind.ADD_PRODUCT, {"gain": None}, "a gain and a shift"),
+    ("int8", 0, Kind.ADD_PRODUCT, {"shift": None}, "a gain and a shift"),
+    ("int8", 0, Kind.MULTIPLY, {"shift": None}, "a gain and a shift"),
+    ("bf16", 1, Kind.GATE, {"inner": 48, "outer": 24}, "whole lanes")])
+def test_blocks_as_long_as_is_read_make_no_operation_fit(precision: str, part: int, kind: Kind, fields: dict[str, Any],
+                                                         reason: str) -> None:
+    """Who writes a file chooses both: the numbers of an operation, and how long its weights are."""
+    encoder, decoder = stacks(precision, part)
+    sizes, operations = sizes_of(decoder, encoder.widths[Buffer.SOURCE]), copied(decoder)
+    operation = first_of(kind, operations)
+    for name, value in fields.items():
+        setattr(operation, name, value)
+    fitting = {getattr(operation, name): size(operation, sizes) for name, size in ACCESS[kind].blocks.items()}
+    with pytest.raises(Misfit, match=reason):
+        check(operations, replace(sizes, blocks=sizes.blocks | fitting))
+
+
+def test_nothing_is_remembered_of_a_layer_that_is_not_there() -> None:
+    """It would be written behind what there is room for; all layers that are there are written as well."""
+    encoder, decoder = stacks("fp32", 0)
+    every = list(decoder.operations)
+    beyond = Operation.from_buffer_copy(next(o for o in every if o.to == Buffer.REMEMBERED))
+    beyond.to = Buffer.REMEMBERED + LAYERS
+    place = next(number for number, o in enumerate(every) if o.to == Buffer.REMEMBERED)
+    operations = [*every[:place], beyond, *every[place:]]
+    with pytest.raises(Misfit, match="there is such a layer"):
+        check((Operation * len(operations))(*operations), sizes_of(decoder, encoder.widths[Buffer.SOURCE]))
+
+
+@pytest.mark.parametrize(("part", "kind", "field", "value"), [
+    (0, Kind.EMBED, "weight", None), (5, Kind.ATTEND_SOURCE, "window", -1)])
+def test_nor_is_a_number_of_the_encoder_further_than_what_there_is(part: int, kind: Kind, field: str,
+                                                                   value: int | None) -> None:
+    encoder, _ = stacks("fp32", part)
+    operations = copied(encoder)
+    setattr(first_of(kind, operations), field, value)
+    with pytest.raises(Misfit):
+        check(operations, sizes_of(encoder, None))
+
+
 def test_the_encoder_has_neither_a_past_nor_another_source() -> None:
     encoder, decoder = stacks("fp32", 0)
     for kind, field, value in [(Kind.MULTIPLY, "to", Buffer.REMEMBERED), (Kind.MULTIPLY, "to", Buffer.LOGITS),
