@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from pellucid.files import write_folder
 from pellucid.runs.care import find_runs, free, look_at, waste_in
 from pellucid.runs.folder import read_config
 from pellucid.runs.slim import size_of
@@ -109,9 +112,9 @@ def test_what_only_looks_like_a_checkpoint_stays_and_keeps_nothing(runs: Path) -
     found, passed = waste_in(run)
     assert ([one.path.name for one in found[1:]], passed) == (["step-00000600"], [])
     last = (run / "last.json").read_text()
-    for name, pointer in (("last", last.replace(newest.name, "step-00000600")), ("best", last.replace("1200", "0300"))):
+    for name, other in (("last", "step-00000600"), ("best", "step-00000300")):  # not the newest; not there
         before = (run / f"{name}.json").read_text()
-        (run / f"{name}.json").write_text(pointer)
+        (run / f"{name}.json").write_text(last.replace(newest.name, other))
         assert [told.partition(": ")[2] for told in waste_in(run)[1]] == [
             "best.json and last.json do not name checkpoints that are there"]  # nor is any taken for needless
         (run / f"{name}.json").write_text(before)
@@ -125,6 +128,29 @@ def test_what_only_looks_like_a_checkpoint_stays_and_keeps_nothing(runs: Path) -
     for place in (newest, places / "step-00000600"):  # by hand
         shutil.rmtree(place)
     assert [one.path for one in waste_in(run)[0]] == [found[0].path]
+
+
+def test_what_a_mean_at_the_end_is_made_of_stays(runs: Path) -> None:
+    """The newest two, one more that is not validated yet, the chosen one, and the best, of which no other is better."""
+    run = runs / "mine"
+    (run / "export.json").unlink()
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["train"]["average_last"] = 2
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    (newest,) = (run / "checkpoints").glob("step-*")
+    for step in range(200, 1200, 200):
+        shutil.copytree(newest, newest.with_name(f"step-{step:08d}"))
+    pointer = (run / "best.json").read_text()
+    (run / "last.json").write_text(pointer)
+    (run / "best.json").write_text(pointer.replace(newest.name, "step-00000200"))
+    older, state = newest.with_name("step-00000800"), json.loads((newest / "state.json").read_text())
+
+    def fill(place: Path) -> None:
+        shutil.copy(older / "model.safetensors", place)
+        (place / "state.json").write_text(json.dumps(state | {"best_step": 400}))
+
+    write_folder(newest, fill)
+    assert [one.path.name for one in waste_in(run)[0][1:]] == ["step-00000600"]
 
 
 def test_a_size_is_of_what_may_be_looked_at(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
