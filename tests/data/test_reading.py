@@ -23,6 +23,7 @@ from pellucid.data.reading import (
     example,
     extents_of,
     pack_span,
+    place_alone,
     question_of,
     row_of,
     span_in,
@@ -194,6 +195,37 @@ def test_a_question_that_no_passage_answers_points_at_the_beginning() -> None:
     assert (row.ids[0], number) == (BOS, pack_span(0, 0))
     nowhere = Question("1", "c", (Reference("b or not", -1),))
     assert example(reader.read("a b"), reader.read("c"), nowhere, 16)[1] is None
+
+
+def test_what_is_learned_leads_to_the_answer_and_a_passage_of_too_many_windows_is_not_learned_from() -> None:
+    """Windows of 8 tokens, each 6 behind the one before: 16 of them reach 98 tokens, from 99 on there are 17."""
+    question = Units([5, 6], [(0, 1), (1, 2)])
+    for length in (8, 98, 99):
+        passage = Units(list(range(10, 10 + length)), [(i, i + 1) for i in range(length)])
+        row, number = example(passage, question, Question("1", "", (Reference("xyz", 4),)), 12)
+        if length == 99:
+            assert (len(row.windows), number) == (17, None)
+        else:
+            assert number is not None
+            first, last = span_of(number)
+            assert row.ids[first : last + 1] == [14, 15, 16]
+            again = example(passage, question, Question("1", "", (Reference("x", 0),)), 12)[1]
+            assert again == pack_span(4, 4)  # of the answer at the very beginning
+
+
+def test_a_place_leads_to_the_same_token_where_its_window_is_read_alone() -> None:
+    passage = Units(list(range(10, 31)), [(i, i + 1) for i in range(21)])
+    row, place = row_of(Units([5, 6], [(0, 1), (1, 2)]), passage, 12), 3
+    assert len(row.windows) == 4
+    for number, (begin, end) in enumerate(row.windows):
+        alone = [BOS, 5, 6, EOS, *passage.ids[begin:end]]
+        for token in passage.ids[begin:end]:
+            place += 1
+            window, there = place_alone(row, place)
+            assert (row.ids[place], window, alone[there]) == (token, number, token)
+        place += 1  # the eos between two
+    with pytest.raises(ValueError, match="lies in no window"):
+        place_alone(row, place)
 
 
 @given(st.integers(0, 2**16 - 1), st.integers(0, 2**15 - 1))
