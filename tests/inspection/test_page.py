@@ -237,8 +237,12 @@ def test_scores_of_validations_are_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
     scores = [{"accuracy": 50.0, "macro_f1": 40.0}, {"accuracy": 75.0, "macro_f1": 60.0}]
     validations = [{"event": "validation", "step": step, "loss": 1.0, "perplexity": 2.7, **one}
                    for step, one in enumerate(scores, start=1)]
-    training_curves([event(1), event(2), *validations], "nats")
+    training_curves([event(1), event(2, loss=0.5), *validations], "nats")
     drawn = {line.get_label(): line.get_ydata().tolist() for axes in figures[0].axes for line in axes.get_lines()}
+    assert drawn["training, as minimised"] == [1.0, 0.5]
+    assert drawn["validation, plain cross-entropy"] == [1.0, 1.0]
+    assert {row[1]: row[3] for row in training_points(validations).rows} == {  # at last, in the file beside the picture
+        "loss": 1.0, "perplexity": 2.7, "accuracy": 75.0, "macro_f1": 60.0}
     assert drawn["accuracy"] == [50.0, 75.0]
     assert drawn["macro-F1"] == [40.0, 60.0]
     below, above = figures[0].axes[1].get_lines()
