@@ -131,13 +131,14 @@ def test_columns_hold_the_longest_name(cli: Any, run: Path, copy: Path) -> None:
         line.index("not there") for line in table if "not there" in line}
 
 
-def test_long_values_are_told_from_where_they_part(cli: Any, run: Path, copy: Path) -> None:
+def test_long_values_are_told_from_where_they_part(cli: Any, copy: Path, tmp_path: Path) -> None:
     """And what stands behind Chinese stands where it does behind other values."""
     data = {"a": {"sha256": f"/data/{'corpus/' * 9}old.tsv", "fields": "中文语料/古文观止.tsv", "kept": 1},
             "b": {"sha256": f"/data/{'corpus/' * 9}new.tsv", "fields": "poems.tsv", "kept": 2}}
-    for folder, side in ((run, "a"), (copy, "b")):
+    other = shutil.copytree(copy, tmp_path / "other")
+    for folder, side in ((copy, "a"), (other, "b")):
         (folder / "data.json").write_text(json.dumps({"train": data[side]}))
-    lines = {line.split()[0]: line for line in cli("diff", run, copy).out.splitlines() if line.startswith("  train.")}
+    lines = {line.split()[0]: line for line in cli("diff", copy, other).out.splitlines() if line.startswith("  train.")}
     assert lines["train.sha256"].split() == ["train.sha256", "…/corpus/old.tsv", "…/corpus/new.tsv"]
     assert {columns(line[: line.rindex(" ")]) for line in lines.values()} == {2 + 36 + 1 + 28}
     assert "中文语料/古文观止.tsv" in lines["train.fields"]
