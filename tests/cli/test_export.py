@@ -67,7 +67,8 @@ def test_what_is_in_it_and_what_is_told(run: Path, slim: Path) -> None:
 def test_scores_of_other_weights_stay_behind(copy: Path, tmp_path: Path) -> None:
     """And what a page says of them, beside another run's; it was copied."""
     place = copy / "evaluation"
-    place.mkdir(exist_ok=True)
+    shutil.rmtree(place, ignore_errors=True)  # the run may have been scored by now
+    place.mkdir()
     for split, weights in {"test": "other", "files": None}.items():
         (place / f"{split}.json").write_text(json.dumps({"weights": weights}))
         for name in (f"{split}.hyp", f"{split}-comparison.md"):
