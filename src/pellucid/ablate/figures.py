@@ -118,7 +118,8 @@ def forest(metric: str, results: Sequence[Result]) -> bytes | None:
                 ends = max(effect.low, -most), min(effect.high, most)
                 axes.plot(ends, [y, y], "-", color=colour, linewidth=2)
                 for end, whole, arrow in zip(ends, (effect.low, effect.high), "<>", strict=True):
-                    axes.plot([end] * (end != whole), [y] * (end != whole), arrow, color=colour, markersize=6)
+                    if end != whole:
+                        axes.plot([end], [y], arrow, color=colour, markersize=6)
             axes.plot([effect.mean], [y], "o", color=colour, markersize=6)
         axes.set_yticks(range(len(rows)), [result.cell.label + (" †" if result.confounded else "") for result in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
