@@ -3,7 +3,7 @@
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 _ASKED = ("PELLUCID_LANG", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides, as POSIX has it
 _NO_WIDTH = ("Mn", "Me", "Cf")  # of Unicode's categories
@@ -31,6 +31,11 @@ def padded(text: str, width: int) -> str:
 def shortened(text: str, most: int) -> str:
     """The text in at most so many characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def as_written(value: Any) -> str:
+    """A key's value as a configuration has it, on one line."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
 
 
 def so_many(count: int, what: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from pellucid.cli.arguments import parse
 from pellucid.cli.fields import Positional
 from pellucid.cli.passages import plain
-from pellucid.language import columns, padded, shortened
+from pellucid.language import as_written, columns, padded, shortened
 
 _NAME, _VALUE = 36, 28  # columns of a name, and characters of a value
 _BEFORE = 8  # characters of what two long values share, before they part
@@ -89,7 +89,7 @@ def _values(a: Any, b: Any) -> tuple[str, str]:
 
 
 def _text(value: Any) -> str:
-    return "–" if value is None else str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
+    return "–" if value is None else as_written(value)
 
 
 def _shape(shape: list[int] | None) -> str:

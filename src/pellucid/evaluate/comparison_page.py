@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from pellucid.evaluate.comparison_text import as_written, by_length_of, examples_of, signed
+from pellucid.evaluate.comparison_text import by_length_of, examples_of, signed
+from pellucid.language import as_written
 
 
 def as_markdown(report: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pellucid.evaluate.reading import OF_READERS, OPEN
 from pellucid.evaluate.translation import LOWERCASE
-from pellucid.language import fitted, shortened, so_many
+from pellucid.language import as_written, fitted, shortened, so_many
 
 COLUMNS = ("a - b: the difference, above 0 where a's score is higher (which is worse of ter, perplexity and "
            "nats_per_character), with its 95 % interval. p: how often chance "
@@ -70,11 +70,6 @@ def keys_of(report: Report, width: int) -> Iterator[str]:
         text = "; ".join(f"{', '.join(own)}: {value}" for value, own in holders.items())
         yield from textwrap.wrap(f"{row['key']}  {text}", min(_MOST, width), initial_indent="  ",
                                  subsequent_indent="      ")
-
-
-def as_written(value: Any) -> str:
-    """A key's value as a configuration has it, on one line."""
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
 
 
 def _value(value: Any) -> str:
